@@ -13,6 +13,7 @@ from attached import Program
 
 from spprof import Profile
 from spprof.listening import address
+from spprof.recording.serving import PROFILE, request
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="spprof attaches on Linux alone")
 ON = {**os.environ, "SPPROF_LISTEN": "1"}
@@ -234,7 +235,7 @@ input()
         assert ran.process.stdout.readline() == "free\n"
         second.settimeout(60)  # a limit that only a hang reaches
         second.connect(path_of(ran.pid))
-        second.sendall(b"{}\n")
+        second.sendall(request(PROFILE, ""))
         assert b"without a file" in second.recv(100)
 
 

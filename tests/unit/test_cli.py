@@ -316,6 +316,28 @@ def test_what_is_parsed_quickly_is_what_argparse_says(words, capsys):
         assert all(getattr(quick, k) == options[k] or {repr(getattr(quick, k)), repr(options[k])} <= {"None", "[]"} for k in none)
 
 
+ATTACH_WORDS = [
+    "4711", "4711 -q --duration 0.3", "--mode wall 4711", "--rate=5e1 -o p.html 4711 --force", "gunicorn --subprocesses", "",
+    "-q", "4711 4712", "0", "4711 --duration", "4711 --duration 0", "4711 --delay 1", "--native=leaf 4711 -v", "4711 -q -v",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", ATTACH_WORDS)
+def test_what_attach_parses_quickly_is_what_argparse_says(words, capsys):
+    from spprof.cli import _parser, _quick
+    from spprof.cli import attach as verb
+
+    argv = ["attach", *words.split()]
+    quick = _quick.parsed(verb, argv)
+    try:
+        options = vars(_parser.parse(argv))
+    except SystemExit:
+        assert quick is None
+    else:
+        del options["parser"]
+        assert quick is not None and vars(quick) == options
+
+
 def test_a_program_waits_for_no_parser(tmp_path):
     """... nor for what else takes long to import: when it begins, its supervisor has none of it."""
     code = (

@@ -175,7 +175,7 @@ def _run(argv: List[str]) -> int:
     if not argv[0].startswith("-") and argv[0] not in VERBS:
         _say(f"spprof: error: there is no verb {argv[0]!r}; {_no_verb(argv[0])}")
         return 2
-    options: Any = _quick.parsed(_verb("run"), argv) if argv[0] == "run" else None
+    options: Any = _quick.parsed(_verb(argv[0]), argv) if argv[0] in ("run", "attach") else None
     if options is None:
         from ._parser import parse
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, List, TextIO, Union
 
 from ..errors import BadOption
 
+TYPE_CHECKING = False  # the user of `attach` waits for the first sample
 if TYPE_CHECKING:
+    from typing import List, TextIO, Union
+
     from ..outside.processes import Process
 
 

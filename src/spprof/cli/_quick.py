@@ -1,5 +1,5 @@
-"""What `argparse` makes of words in which nothing is wrong, for `run`, whose program waits: argparse takes 15 to 20 ms to be
-imported and given all options."""
+"""What `argparse` makes of words in which nothing is wrong, for `run`, whose program waits, and `attach`, whose user does:
+argparse takes 15 to 20 ms to be imported and given all options."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ def parsed(verb: Any, argv: List[str]) -> Optional[Namespace]:
     """The options; None if argparse has to look: for help, for a mistake, and for what is written in a rare way."""
     options = _Options({"verb": argv[0]}, {})
     verb.add_arguments(options)
+    (own,) = [name for name in options.known if not name.startswith("-")]  # what is no option
     words = argv[:0:-1]  # the last first
     groups: Dict[Any, Dict[str, Any]] = {}
     while words:
@@ -48,10 +49,12 @@ def parsed(verb: Any, argv: List[str]) -> Optional[Namespace]:
         if words[-1] in options.known:
             name, equals = words[-1], ""
         if name == "-" or not name.startswith("-"):
-            name = "script"
+            name = own
         else:
             words.pop()
         dest, how = options.known.get(name, ("", {}))
+        if name == own and options.values[dest] is not None:
+            return None
         group = how.get("group")
         if group is not None and groups.setdefault(group, how) is not how:
             return None
@@ -72,4 +75,6 @@ def parsed(verb: Any, argv: List[str]) -> Optional[Namespace]:
             options.values[dest] = [*options.values[dest], value] if how.get("action") == "append" else value
             if value not in how.get("choices", (value,)):
                 return None
+    if options.values[own] is None and "nargs" not in options.known[own][1]:
+        return None
     return Namespace(options.values)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 
 from ..errors import Unsupported
-from . import _view
 from ._arguments import positive, process
 from ._processes import chosen
 from ._recording import add_recording, add_results, recording_of
+
+TYPE_CHECKING = False  # the user waits for the first sample
+if TYPE_CHECKING:
+    import argparse
+    from typing import Any
 
 HELP = "profile a process that runs already"
 EXAMPLES = """\
@@ -28,7 +31,7 @@ examples:
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Any) -> None:
     """Options of `attach`."""
     parser.add_argument("pid", metavar="PID", type=process, help="the process, or a word of its command line")
     add_recording(parser)
@@ -44,8 +47,10 @@ def main(options: argparse.Namespace) -> int:
         raise Unsupported("spprof attaches to processes on Linux alone; `spprof run` profiles a program from its start")
     from ..launching.attach import Attach
 
-    pid = chosen(options.pid)
+    pid, show = chosen(options.pid), None
     if options.live:
+        from . import _view
+
         _view.check(pid)
-    show = (lambda path: _view.show(path, pid)) if options.live else None
+        show = lambda path: _view.show(path, pid)  # noqa: E731
     return Attach(pid, recording_of(options), options, show).run()

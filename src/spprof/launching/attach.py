@@ -3,18 +3,18 @@ writes it to a file that is opened here; how it is reached is in connecting.py."
 
 from __future__ import annotations
 
-import array
-import json
 import os
 import select
 import socket
+import sys
 import time
 from typing import TYPE_CHECKING, Callable, Dict, List, Optional
 
-from .. import __version__, formats
+from .. import formats
 from ..errors import BadOption, SpprofError
 from ..files.writing import finish, is_being_written
 from ..outside.rights import python_of
+from ..recording.serving import PROFILE, request
 from . import commands, outputs, program
 from .connecting import ANSWER_S, Interrupted, Way, answer
 from .run import Run, say
@@ -54,15 +54,15 @@ class Attachment:
 
     def _ask(self, connection: socket.socket, file: int) -> bool:
         """False: we were interrupted."""
-        request = json.dumps({"version": __version__, "options": self.recording.to_text()}).encode() + b"\n"
-        connection.sendmsg([request], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [file]))])
+        ancillary = (socket.SOL_SOCKET, socket.SCM_RIGHTS, file.to_bytes(4, sys.byteorder))
+        connection.sendmsg([request(PROFILE, self.recording.to_text())], [ancillary])
         reported = self.way.answer(connection)
         if reported is None and self.way.is_interrupted():
             return False
         if reported is None:
             raise SpprofError(f"process {self.way.pid} did not answer: it has ended, or is stopped")
-        if "error" in reported:
-            raise SpprofError(f"process {self.way.pid}: {reported['error']}")
+        if reported:
+            raise SpprofError(f"process {self.way.pid}: {reported}")
         return True
 
     def end(self) -> bool:
@@ -75,8 +75,8 @@ class Attachment:
             reported = answer(connection)
         except OSError:
             reported = None
-        if reported is not None and "error" in reported:
-            say(f"spprof: process {self.way.pid}: {reported['error']}\n")
+        if reported:
+            say(f"spprof: process {self.way.pid}: {reported}\n")
         if reported is None and not is_being_written(self.path):
             finish(self.path, "killed")
         return reported is None

@@ -7,7 +7,6 @@ followed, written to or run."""
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import signal
@@ -15,7 +14,7 @@ import socket
 import struct
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Union
+from typing import TYPE_CHECKING, Dict, List, Optional, Union
 
 from ..errors import SpprofError, Unsupported
 from ..listening import address
@@ -51,18 +50,19 @@ def attach(socket, script, package):
                 if name.split(".")[0] == "spprof" and hasattr(module, "__path__"):
                     module.__path__[:] = [package + name[6:].replace(".", "/")]
         if not known:
-            from importlib.util import module_from_spec, spec_from_file_location
-            found = spec_from_file_location("spprof", package + "/__init__.py", submodule_search_locations=[package])
-            sys.modules["spprof"] = module_from_spec(found)
+            import _frozen_importlib, _frozen_importlib_external
+            found = _frozen_importlib_external.spec_from_file_location(
+                "spprof", package + "/__init__.py", submodule_search_locations=[package])
+            sys.modules["spprof"] = _frozen_importlib.module_from_spec(found)
             found.loader.exec_module(sys.modules["spprof"])
         from spprof.listening import answer
         answer(socket)
     except Exception as error:
-        import _socket, json
+        import _socket
         try:
             way = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
             way.connect(socket)
-            way.sendall(json.dumps({"error": f"{type(error).__name__}: {error}"}).encode() + b"\\n")
+            way.sendall(os.fsencode(f"{type(error).__name__}: {error}") + b"\\0")
         except OSError:
             pass
 attach(*%r)
@@ -97,23 +97,22 @@ class Interrupted:
         os.close(self._writing)
 
 
-def answer(connection: socket.socket, interrupted: Optional[Interrupted] = None) -> Optional[Dict[str, Any]]:
-    """A line of the process's; None: it is gone, or silent, or we were interrupted."""
+def answer(connection: socket.socket, interrupted: Optional[Interrupted] = None) -> Optional[str]:
+    """What the process says is wrong; None: it is gone, or silent, or we were interrupted."""
     line, ends, late = b"", [connection.fileno()], time.monotonic() + ANSWER_S
     if interrupted is not None:
         ends.append(interrupted.fileno())
     try:
-        while not line.endswith(b"\n"):
+        while not line.endswith(b"\0"):
             if connection.fileno() not in select.select(ends, [], [], max(0.0, late - time.monotonic()))[0]:
                 return None
             data = connection.recv(4096)
             line += data
             if not data or len(line) > _ANSWER_MOST:
                 return None
-        reported = json.loads(line)
-    except (OSError, ValueError):
+    except OSError:
         return None
-    return reported if isinstance(reported, dict) else None
+    return os.fsdecode(line[:-1])
 
 
 class Way:
@@ -130,7 +129,7 @@ class Way:
     def is_interrupted(self) -> bool:
         return bool(select.select([self._interrupted.fileno()], [], [], 0)[0])
 
-    def answer(self, connection: socket.socket) -> Optional[Dict[str, Any]]:
+    def answer(self, connection: socket.socket) -> Optional[str]:
         """As `answer`, until we are interrupted."""
         return answer(connection, self._interrupted)
 

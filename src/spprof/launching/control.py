@@ -3,13 +3,12 @@ itself (recording/serving.py)."""
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Optional
 
-from .. import __version__
 from ..errors import BadFile, SpprofError
 from ..files.writing import begun, is_being_written
+from ..recording.serving import request
 from .connecting import ANSWER_S, Interrupted, Way
 
 
@@ -49,9 +48,8 @@ def control(pid: int, what: str, path: Optional[str]) -> bool:
             if connection is None:
                 return False
             with connection:
-                file = None if path is None else os.path.abspath(path)
                 connection.settimeout(ANSWER_S)
-                connection.sendall(json.dumps({"version": __version__, "control": what, "file": file}).encode() + b"\n")
+                connection.sendall(request(what, "" if path is None else os.path.abspath(path)))
                 reported = way.answer(connection)
                 if reported is None and way.is_interrupted():
                     return False
@@ -59,6 +57,6 @@ def control(pid: int, what: str, path: Optional[str]) -> bool:
             way.clear()
     if reported is None:
         raise SpprofError(f"process {pid} did not answer: it has ended, or is stopped")
-    if "error" in reported:
-        raise SpprofError(f"process {pid}: {reported['error']}")
+    if reported:
+        raise SpprofError(f"process {pid}: {reported}")
     return True

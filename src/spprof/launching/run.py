@@ -8,7 +8,6 @@ import sys
 from .. import formats
 from ..errors import TAKEN, BadOption, SpprofError
 from ..files.writing import is_being_written
-from ..recording import api
 from . import commands, outputs, program, recorder, stalls, supervisor
 
 TYPE_CHECKING = False  # `typing` is imported while the program starts
@@ -31,6 +30,8 @@ class Run:
     failed = False  # of the program
 
     def __init__(self, kind: str, command: List[str], recording: Options, options: argparse.Namespace) -> None:
+        from ..recording import api  # not of `attach`, which takes no profile by itself
+
         self.options = options
         clock = api.require_supported(recording)
         self.conversion = formats.Options(merge_threads=options.merge_threads, thread=options.thread, sources=True)

@@ -1,27 +1,34 @@
 """What another process of the same user asks of this one (../listening.py): a profile for as long as it is connected, or what is
 to become of the profile that is being taken.
 
-It sends one line of JSON. For a profile that is {"version", "options"}, and with it comes the descriptor of the file that the
-profile goes to. It gets {"pid"} or {"error"}. A further byte, or the end of the connection, ends the profile; if the other
-process is still there, it gets {} or {"error"}.
+It sends three words, each with a zero byte after it: its version, what it asks for, and about what. It gets one: what is wrong,
+or nothing. (JSON would have the process import `re`, while its own threads want to run.)
 
-{"version", "control", "file"} is for `spprof ctl`: `control` is one of CONTROLS, `file` the path of the profile that is meant, or
-null. It gets {} or {"error"}, and that is all."""
+PROFILE, options: with it comes the descriptor of the file that the profile goes to. A further byte, or the end of the connection,
+ends the profile; if the other process is still there, it gets a second word. One of CONTROLS, path: for `spprof ctl`; the path of
+the profile that is meant, or nothing. That is all."""
 
 from __future__ import annotations
 
-import json
 import os
+import sys
 
 from .. import __version__
 from ..errors import NotActive, SpprofError, Unsupported
 
 TYPE_CHECKING = False  # see __init__
 if TYPE_CHECKING:
-    from typing import Any, Dict, Optional, Tuple
+    from typing import Any, List, Optional, Tuple
 
-REQUEST_MOST = 4096  # bytes
+REQUEST_MOST = 8192  # bytes: a path and some
+PROFILE = "profile"
 CONTROLS = ("pause", "resume", "stop")
+_INT = 4  # bytes of a descriptor
+
+
+def request(what: str, about: str) -> bytes:
+    """What the other process sends."""
+    return b"".join(os.fsencode(word) + b"\0" for word in (__version__, what, about))
 
 
 def serve(connection: Any) -> None:
@@ -29,16 +36,14 @@ def serve(connection: Any) -> None:
     try:
         taken = _begin(connection)
     except (SpprofError, OSError, ValueError) as error:
-        _say(connection, {"error": str(error)})
+        _say(connection, str(error))
         return
-    if taken is None:
-        _say(connection, {})
-        return
-    try:
-        _say(connection, {"pid": os.getpid()})
-        _wait(connection)
-    finally:
-        _say(connection, _end(taken))
+    _say(connection, "")
+    if taken is not None:
+        try:
+            _wait(connection)
+        finally:
+            _say(connection, _end(taken))
 
 
 def _begin(connection: Any) -> Optional[Tuple[Any, Any]]:
@@ -46,40 +51,36 @@ def _begin(connection: Any) -> Optional[Tuple[Any, Any]]:
     from . import api  # if this interpreter has no core, that is an answer, too
     from .options import Options
 
-    request, descriptor = _receive(connection)
+    (version, what, about), descriptor = _receive(connection)
     try:
-        asked = json.loads(request)
-        if descriptor < 0 and "control" not in asked:
-            raise ValueError("a request without a file")
-        if asked.get("version") != __version__:
-            raise Unsupported(
-                f"this process has spprof {__version__}, and the other one {asked.get('version')}: they must be equal"
-            )
-        if "control" in asked:
-            api.control(asked["control"], asked["file"])
+        if version != __version__:
+            raise Unsupported(f"this process has spprof {__version__}, and the other one {version}: they must be equal")
+        if what in CONTROLS:
+            api.control(what, about or None)
             return None
-        return api.begin_into(Options.of_text(asked["options"]), descriptor)
+        if what != PROFILE or descriptor < 0:
+            raise ValueError("a request without a file")
+        return api.begin_into(Options.of_text(about), descriptor)
     finally:
         if descriptor >= 0:
             os.close(descriptor)
 
 
-def _receive(connection: Any) -> Tuple[bytes, int]:
-    """A line, and the descriptor that came with it; -1: none."""
+def _receive(connection: Any) -> Tuple[List[str], int]:
+    """A request's words, and the descriptor that came with it; -1: none."""
     import _socket
-    from struct import calcsize, unpack
 
-    line, descriptor = b"", -1
-    while not line.endswith(b"\n"):
-        data, extra, _, _ = connection.recvmsg(REQUEST_MOST, _socket.CMSG_SPACE(calcsize("i")))
+    words, descriptor = b"", -1
+    while words.count(b"\0") < 3:
+        data, extra, _, _ = connection.recvmsg(REQUEST_MOST, _socket.CMSG_SPACE(_INT))
         for level, kind, sent in extra:
             if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS and descriptor < 0:
-                (descriptor,) = unpack("i", sent[: calcsize("i")])
+                descriptor = int.from_bytes(sent[:_INT], sys.byteorder)
                 os.set_inheritable(descriptor, False)
-        line += data
-        if not data or len(line) > REQUEST_MOST:
+        words += data
+        if not data or len(words) > REQUEST_MOST:
             raise ValueError("a request that ended early or is too long")
-    return line, descriptor
+    return [os.fsdecode(word) for word in words.split(b"\0")[:3]], descriptor
 
 
 def _wait(connection: Any) -> None:
@@ -89,22 +90,23 @@ def _wait(connection: Any) -> None:
         pass
 
 
-def _end(taken: Tuple[Any, Any]) -> Dict[str, str]:
+def _end(taken: Tuple[Any, Any]) -> str:
+    """What is wrong."""
     from . import api
 
     try:
         api.end(taken)
     except NotActive:
-        return {}  # the program ended it
+        pass  # the program ended it
     except SpprofError as error:
-        return {"error": str(error)}
-    return {}
+        return str(error)
+    return ""
 
 
-def _say(connection: Any, what: Dict[str, Any]) -> None:
+def _say(connection: Any, what: str) -> None:
     import _socket
 
     try:  # SIGPIPE would end a program that has its default
-        connection.sendall(json.dumps(what).encode() + b"\n", getattr(_socket, "MSG_NOSIGNAL", 0))
+        connection.sendall(os.fsencode(what) + b"\0", getattr(_socket, "MSG_NOSIGNAL", 0))
     except OSError:  # it is gone
         pass
