@@ -1,22 +1,24 @@
-"""`spprof run --on-stall`: what hangs is reported, once, and what only waits for work is not."""
+"""`--on-stall` of `run` and `attach`, `start(on_stall=S)`: what hangs is reported, once, and what only waits for work is not."""
 
 import os
 import signal
 import subprocess
 import sys
 import sysconfig
+import textwrap
 import time
-from types import SimpleNamespace
 
 import pytest
 
 if sys.platform != "linux":
     pytest.skip("spprof reads other processes on Linux alone", allow_module_level=True)
 
-from spprof.errors import SpprofError
+import spprof
+from spprof.errors import BadOption, SpprofError
 from spprof.launching import stalls as launching
 from spprof.outside import stalls
 from spprof.outside.dump import Dump, TaskReader, Thread, dump
+from spprof.outside.proc import descendants
 from spprof.outside.stalls import Watch
 
 LATE_S = 60  # a limit that only a hang reaches
@@ -83,18 +85,32 @@ while True: pass
 }  # fmt: skip
 
 
+class Programs:
+    """Of a program's text: the number of its process, which says it first."""
+
+    def __init__(self):
+        self.running = []
+
+    def __call__(self, text, **how):
+        self.running.append(subprocess.Popen([sys.executable, "-c", BEGIN + text], stdout=subprocess.PIPE, text=True, **how))
+        assert int(self.line()) == self.running[-1].pid
+        return self.running[-1].pid
+
+    def line(self):
+        """What the latest says next."""
+        return self.running[-1].stdout.readline()
+
+    def says(self, text):
+        """To the latest."""
+        self.running[-1].stdin.write(text)
+        self.running[-1].stdin.flush()
+
+
 @pytest.fixture
 def start():
-    """Of a program's text: a process that says its number first."""
-    running = []
-
-    def of(text):
-        running.append(subprocess.Popen([sys.executable, "-c", BEGIN + text], stdout=subprocess.PIPE, text=True))
-        assert int(running[-1].stdout.readline()) == running[-1].pid
-        return running[-1].pid
-
-    yield of
-    for program in running:
+    programs = Programs()
+    yield programs
+    for program in programs.running:
         program.kill()
         program.communicate()
 
@@ -206,10 +222,140 @@ def test_what_cannot_be_read_for_a_moment_is_watched_on(monkeypatch, capsys):
             raise looked[-1]
 
     monkeypatch.setattr(launching.time, "monotonic", lambda: float(next(clock)))
-    program = SimpleNamespace(pid=1, wait=lambda seconds: None)
-    waiting = launching.Waiting(program, 1.0, None)
-    monkeypatch.setattr(waiting._watch, "look", look)
+    watched = launching._Watched(os.getpid(), "p.spprof", launching.Stalls(1.0, False))
+    monkeypatch.setattr(watched._watch, "look", look)
     for _ in range(5):
-        waiting._look()
-        assert waiting._watch is not None or len(looked) == 5
-    assert waiting._watch is None and capsys.readouterr().err.count("--on-stall does not work here") == 1
+        watched.look(0)
+        assert watched._watch is not None or len(looked) == 5
+    assert watched._watch is None and capsys.readouterr().err.count("--on-stall does not work here") == 1
+
+
+def said_of(path):
+    """What was written there, as soon as something is."""
+    late = time.monotonic() + LATE_S
+    while not path.exists() or not path.read_text().endswith("\n\n"):
+        assert time.monotonic() < late
+        time.sleep(0.02)
+    return path.read_text()
+
+
+FORKS = "first = os.fork()\nif first: os.waitpid(first, 0)\nelse:\n" + textwrap.indent(STALLS["left"][1], "    ")
+
+
+def test_child_processes_that_are_recorded_are_watched_too(tmp_path):
+    """Each beside its own profile. The parent waits for its child, and does not stall."""
+    words = ["-m", "spprof", "run", "-o", "out.spprof", "--subprocesses", "--on-stall", "0.5", "-c", BEGIN + FORKS]
+    pipe = subprocess.PIPE
+    program = subprocess.Popen([sys.executable, *words], cwd=tmp_path, stdout=pipe, stderr=pipe)
+    child = 0
+    try:
+        program.stdout.readline()
+        while not child:
+            child = next(iter(descendants(program.pid)), 0)
+        assert f"process {child}, Python" in said_of(tmp_path / f"out.{child}.stalls.txt")
+        assert [path.name for path in tmp_path.glob("*.stalls*.txt")] == [f"out.{child}.stalls.txt"]
+    finally:
+        if child:
+            os.kill(child, signal.SIGKILL)
+        program.kill()
+        program.communicate()
+
+
+@pytest.mark.parametrize("kind", ["deadlock", "left"])
+def test_a_program_that_runs_already(start, tmp_path, kind):
+    """The thread in it that waits for the end of its profile is spprof's own: it is none that is left to go on."""
+    pid = start("import spprof\nspprof.listen()\n" + STALLS[kind][1])
+    command = [sys.executable, "-m", "spprof", "attach", str(pid), "-o", "out.spprof", "-q", "--on-stall", "0.5"]
+    attached = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    try:
+        assert STALLS[kind][0] in said_of(tmp_path / "out.stalls.txt")
+        attached.send_signal(signal.SIGINT)
+        said = attached.communicate(timeout=LATE_S)[1]
+        assert attached.returncode == 0 and str(tmp_path / "out.stalls.txt") in said, said
+    finally:
+        attached.kill()
+        attached.communicate()
+
+
+STARTS = "import spprof\nspprof.start(output_path='out.spprof', on_stall=0.5)\n"
+
+
+def beside(pid):
+    """The processes that look at this one for `on_stall`."""
+    found = []
+    for name in filter(str.isdecimal, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/cmdline", "rb") as file:
+                words = file.read().split(b"\0")
+        except OSError:
+            continue
+        if str(pid).encode() in words and any(b"spprof.launching.watching" in word for word in words):
+            found.append(int(name))
+    return found
+
+
+def all_gone(pids):
+    late = time.monotonic() + LATE_S
+    while not all(map(launching.has_gone, pids)):
+        assert time.monotonic() < late
+        time.sleep(0.02)
+    return True
+
+
+def test_a_program_that_started_its_profile_itself(start, tmp_path, monkeypatch):
+    """The process beside it ends with the program, though that is killed."""
+    monkeypatch.chdir(tmp_path)
+    pid = start(STARTS + STALLS["deadlock"][1])
+    assert "a deadlock of 2 threads" in said_of(tmp_path / "out.stalls.txt")
+    watches = beside(pid)
+    assert len(watches) == 1
+    os.kill(pid, signal.SIGKILL)
+    assert all_gone(watches)
+
+
+LOOKS_AT_ITSELF = """
+def opened(): return sorted(os.listdir("/proc/self/fd"))
+import spprof
+before = opened()
+spprof.start(output_path="first.spprof")
+during = opened()
+spprof.stop()
+assert opened() == before
+spprof.start(output_path="out.spprof", on_stall=0.5)
+assert opened() == during, (opened(), during)
+try: os.waitpid(-1, os.WNOHANG)
+except ChildProcessError: print("no child", flush=True)
+sys.stdin.readline()
+spprof.stop()
+try: spprof.start(output_path="no/such/folder/out.spprof", on_stall=0.5)
+except spprof.CannotWrite: print("not begun", flush=True)
+signal.pause()
+"""
+
+
+def test_the_program_has_nothing_of_it_but_its_profile(start, tmp_path, monkeypatch):
+    """No child, no descriptor; and what looks at it ends with the profile, or if that has not begun."""
+    monkeypatch.chdir(tmp_path)
+    pid = start(LOOKS_AT_ITSELF, stdin=subprocess.PIPE)
+    assert start.line() == "no child\n"
+    watches = beside(pid)
+    assert len(watches) == 1
+    start.says("\n")
+    assert start.line() == "not begun\n" and all_gone({*watches, *beside(pid)})
+    assert sorted(os.listdir(tmp_path)) == ["first.spprof", "out.spprof"]
+
+
+@pytest.mark.parametrize("options, why", [({"on_stall": 0}, "on_stall=0"), ({"on_stall": 1}, "output_path")])
+def test_what_cannot_be_watched_is_refused(options, why):
+    with pytest.raises(BadOption, match=why):
+        spprof.start(**options)
+    assert not spprof.is_active()
+
+
+def test_where_no_process_can_be_started(tmp_path, monkeypatch):
+    """Nothing is recorded then."""
+    for executable, why in (("", "sys.executable"), (str(tmp_path / "none"), "No such file"), ("/bin/true", "ended")):
+        monkeypatch.setattr(sys, "executable", executable)
+        with pytest.raises(spprof.Unsupported, match=why):
+            spprof.start(output_path=tmp_path / "out.spprof", on_stall=1)
+    assert not spprof.is_active() and os.listdir(tmp_path) == []

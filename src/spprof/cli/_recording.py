@@ -13,6 +13,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+STALLS = (
+    "if the program makes no progress for S seconds, write what each thread does, and what it waits for, as `spprof dump` prints "
+    "it, beside the profile (Linux)"
+)
+
+
 def _rate(text: str) -> float:
     return number(text, f"{RATE_HZ.least} to {RATE_HZ.most:,} samples a second", RATE_HZ.least, RATE_HZ.most)
 

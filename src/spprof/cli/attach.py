@@ -7,7 +7,7 @@ import sys
 from ..errors import Unsupported
 from ._arguments import positive, process
 from ._processes import chosen
-from ._recording import add_recording, add_results, recording_of
+from ._recording import STALLS, add_recording, add_results, recording_of
 
 TYPE_CHECKING = False  # the user waits for the first sample
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ examples:
   spprof attach 4711 --duration 30 --rate 100 -o slow.html
   spprof attach 4711 --mode wall --native
   spprof attach 4711 --subprocesses        a server and its workers
+  spprof attach 4711 --on-stall 5          what does each thread wait for, if it hangs?
   spprof attach gunicorn                   the process whose command line has the word; of several it asks which
 """
 
@@ -37,6 +38,7 @@ def add_arguments(parser: Any) -> None:
     add_recording(parser)
     parser.add_argument("--duration", type=positive, metavar="S", help="end after S seconds")
     parser.add_argument("--subprocesses", action="store_true", help="its child processes too, also those of later")
+    parser.add_argument("--on-stall", type=positive, metavar="S", help=STALLS)
     parser.add_argument("--live", action="store_true", help="show the profile until `q` (pip install 'spprof[tui]')")
     add_results(parser)
 

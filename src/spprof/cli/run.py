@@ -7,7 +7,7 @@ import os
 
 from ..errors import SpprofError, Unsupported
 from ._arguments import Mistake, positive
-from ._recording import add_recording, add_results, recording_of
+from ._recording import STALLS, add_recording, add_results, recording_of
 
 TYPE_CHECKING = False  # `typing` and `argparse` are imported while the program starts, or not at all
 if TYPE_CHECKING:
@@ -52,8 +52,7 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("--duration", type=positive, metavar="S", help="stop profiling after S seconds; the program goes on")
     parser.add_argument("--subprocesses", action="store_true", help="profile child processes too, into files of their own")
     parser.add_argument("--python", metavar="PATH", help="run the program by this interpreter, not by spprof's own")
-    parser.add_argument("--on-stall", type=positive, metavar="S", help="if the program makes no progress for S seconds, write "
-                        "what each thread does, and what it waits for, as `spprof dump` prints it (Linux)")  # fmt: skip
+    parser.add_argument("--on-stall", type=positive, metavar="S", help=STALLS)
     parser.add_argument("--live", action="store_true", help="show the profile while the program runs (pip install 'spprof[tui]')")
     add_results(parser)
     # REMAINDER: from here on nothing is ours.

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_recording(parser)
     # Of `attach`: a profile in a file of ours, of which nothing is said.
     parser.set_defaults(duration=None, thread=None, merge_threads=False, format="spprof", force=False, quiet=True)
-    parser.set_defaults(subprocesses=False)
+    parser.set_defaults(subprocesses=False, on_stall=None)
 
 
 def main(options: argparse.Namespace) -> int:

@@ -8,14 +8,15 @@ import select
 import socket
 import sys
 import time
-from typing import TYPE_CHECKING, Callable, Dict, List, Optional
+from typing import TYPE_CHECKING, Callable, Dict, Iterator, List, Optional
 
 from .. import formats
 from ..errors import BadOption, SpprofError
 from ..files.writing import finish, is_being_written
+from ..outside.proc import descendants
 from ..outside.rights import python_of
 from ..recording.serving import PROFILE, request
-from . import commands, outputs, program
+from . import commands, outputs, program, stalls
 from .connecting import ANSWER_S, Interrupted, Way, answer
 from .run import Run, say
 
@@ -102,6 +103,9 @@ class Attach(Run):
         if options.subprocesses and show is not None:
             raise BadOption("--live shows one process: without --subprocesses, or without --live")
         self._interrupted = Interrupted()
+        if options.on_stall and show is not None:
+            raise BadOption("--live shows what threads do: leave --on-stall out")
+        self._stalls = stalls.Stalls(options.on_stall, options.force) if options.on_stall else None
         self._below: Dict[int, Optional[Attachment]] = {}  # None: it cannot be attached to
         way = Way(pid, self._interrupted)
         self.conversion = formats.Options(merge_threads=options.merge_threads, thread=options.thread, sources=True)
@@ -147,14 +151,21 @@ class Attach(Run):
             left = None if late is None else max(0.0, late - time.monotonic())
             if self.outputs.stem:
                 self._look_for_children()
-                step = _LOOK_S if left is None else min(left, _LOOK_S)
-            else:
-                step = left
+            if self._stalls is not None:
+                self._stalls.look({one.way.pid: one.path for one in self._attached()})
+            step = min((seconds for seconds in (left, *self._steps()) if seconds is not None), default=None)
             if select.select(ends, [], [], step)[0] or left == 0:
                 return
 
+    def _steps(self) -> Iterator[float]:
+        """Seconds after which there is something to look at."""
+        if self.outputs.stem:
+            yield _LOOK_S
+        if self._stalls is not None:
+            yield self._stalls.step_s
+
     def _look_for_children(self) -> None:
-        for pid in _descendants(self.pid):
+        for pid in descendants(self.pid):
             if pid in self._below or not _runs_python(pid):
                 continue
             try:
@@ -213,22 +224,3 @@ def _runs_python(pid: int) -> bool:
         return bool(python_of(pid))
     except OSError:  # it has ended, or is another user's
         return False
-
-
-def _descendants(pid: int) -> List[int]:
-    """The processes that it started and that live, and those that these started."""
-    started: Dict[int, List[int]] = {}
-    for name in filter(str.isdecimal, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{name}/stat", "rb") as file:
-                words = file.read().rpartition(b")")[2].split()
-        except OSError:
-            continue
-        if words[0] not in (b"Z", b"X"):
-            started.setdefault(int(words[1]), []).append(int(name))
-    found, above = [], [pid]
-    while above:
-        below = started.pop(above.pop(), [])
-        found += below
-        above += below
-    return found

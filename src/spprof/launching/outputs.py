@@ -12,7 +12,7 @@ from ..files.writing import begun, ending, finish, is_being_written
 
 TYPE_CHECKING = False  # `typing` is imported while the program starts
 if TYPE_CHECKING:
-    from typing import List, Optional, Sequence, Set, Tuple
+    from typing import Dict, List, Optional, Sequence, Set, Tuple
 
     from ..files.profile import Profile
 
@@ -89,6 +89,15 @@ class Outputs:
 
         found = sorted(glob.glob(f"{glob.escape(self.stem)}.*.spprof"))
         return [path for path in found if self._is_ours(path, "child") and (pids is None or begun(path).get("pid") in pids)]
+
+    def of_children(self, pids: Set[int]) -> Dict[int, str]:
+        """The file of each child process that has one of these process ids; of several, as after os.exec, that which grows."""
+        found: Dict[int, str] = {}
+        for path in self.children(pids):
+            pid = begun(path).get("pid")
+            if isinstance(pid, int) and (pid not in found or is_being_written(path)):
+                found[pid] = path
+        return found
 
     def finish(self, reason: str) -> None:
         """All that the program will write is written: gives an end to files that have none."""

@@ -80,3 +80,22 @@ class Maps:
             return os.readlink(f"/proc/{self.pid}/exe")
         except OSError as error:
             raise Unsupported(f"process {self.pid} has no program: {error.strerror}") from error
+
+
+def descendants(pid: int) -> List[int]:
+    """The processes that it started and that live, and those that these started."""
+    started: Dict[int, List[int]] = {}
+    for name in filter(str.isdecimal, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:
+                words = file.read().rpartition(b")")[2].split()
+        except OSError:
+            continue
+        if words[0] not in (b"Z", b"X"):
+            started.setdefault(int(words[1]), []).append(int(name))
+    found, above = [], [pid]
+    while above:
+        below = started.pop(above.pop(), [])
+        found += below
+        above += below
+    return found

@@ -11,12 +11,13 @@ from __future__ import annotations
 import os
 from typing import Dict, Hashable, Iterator, List, NamedTuple, Optional, Set
 
-from .dump import Dump, dump
+from .dump import Dump, Thread, dump
 from .stacks import Frame
 
 _LOOKS = 4  # in the time after which it is a stall
 _LEAST_S, _MOST_S = 0.1, 0.5  # between two
-_OURS = "spprof"  # the names of our threads begin so
+_OURS = "spprof"  # the names of our threads in C begin so
+_OURS_BEGIN = ("as_ours", "listening.py")  # those in Python begin there
 _TURNS_S = 0.1  # a thread that runs Python gives the GIL away twenty times in so much CPU time
 _LOOP = ("run_forever", "base_events.py")
 _NOTIFIED = ("wait", "join", "_wait_for_tstate_lock", "_shutdown")  # of threading.py: model/waits.py
@@ -36,12 +37,17 @@ class _Suspicion(NamedTuple):
     begins: bool = True  # False: it is one only if it was one at the look before
 
 
+def step_of(limit_s: float) -> float:
+    """Seconds from one look to the next."""
+    return min(max(limit_s / _LOOKS, _LEAST_S), _MOST_S)
+
+
 class Watch:
     """Of a process, for what lasts longer than a limit in seconds."""
 
     def __init__(self, pid: int, limit_s: float) -> None:
         self.pid, self.limit_s = pid, limit_s
-        self.step_s = min(max(limit_s / _LOOKS, _LEAST_S), _MOST_S)
+        self.step_s = step_of(limit_s)
         self._since: Dict[Hashable, float] = {}
         self._used: Dict[Hashable, float] = {}  # CPU time of the thread then
         self._said: Set[Hashable] = set()
@@ -72,7 +78,7 @@ class Watch:
 
 def suspicions(seen: Dump) -> Iterator[_Suspicion]:
     """What would be a stall if it lasted."""
-    threads = [thread for thread in seen.threads if not thread.name.startswith(_OURS)]
+    threads = [thread for thread in seen.threads if not _is_ours(thread)]
     names = {thread.tid: f"{thread.name} ({thread.tid})" for thread in threads}
     for cycle in seen.cycles:
         yield _Suspicion(("cycle", *sorted(cycle)), f"a deadlock of {len(cycle)} threads")
@@ -92,6 +98,10 @@ def suspicions(seen: Dump) -> Iterator[_Suspicion]:
         if asks and not seen.cycles:
             why = f"{names[asks[0].tid]} {asks[0].does}, and no thread is left to release it"
             yield _Suspicion(("lock", *((thread.tid, thread.switches) for thread in threads)), why)
+
+
+def _is_ours(thread: Thread) -> bool:
+    return thread.name.startswith(_OURS) or (bool(thread.frames) and _is(thread.frames[-1], *_OURS_BEGIN))
 
 
 def _holds_loop(frames: List[Frame]) -> bool:

@@ -38,6 +38,7 @@ def start(
     exceptions: bool = False,
     imports: bool = False,
     specialization: bool = False,
+    on_stall: Optional[float] = None,
 ) -> None:
     """Starts profiling every thread of the process.
 
@@ -67,6 +68,8 @@ def start(
     imports: True times each import exactly, as -X importtime does. See `Profile.imports`.
     specialization: True reads at the stop which instructions CPython could not specialize (3.11 and later, no free-threaded
         build). See `Profile.unspecialized`.
+    on_stall: seconds without progress after which a process beside this one writes what each thread does, and what it waits for,
+        beside output_path (Linux; docs/hangs.md).
 
     Raises AlreadyActive, BadOption (a value out of range, or both interval_ms and rate), CannotWrite (the output; or another
     process writes a profile there), Unsupported (interpreter or clock). After an error nothing has changed, and what was in the
@@ -89,13 +92,27 @@ def start(
         imports=imports,
         specialization=specialization,
     )
-    begin(chosen, output_path)
+    if on_stall is None:
+        begin(chosen, output_path)
+        return
+    from .beside import Beside
+
+    beside = Beside(on_stall, _absolute(output_path))
+    try:
+        begin(chosen, output_path)
+        beside.go()
+    finally:
+        beside.leave()
 
 
 def begin(options: Options, output_path: Optional[Union[str, os.PathLike[str]]] = None) -> None:
     """`start` with options that were checked already."""
-    path = None if output_path is None else os.path.abspath(os.fspath(output_path))
+    path = _absolute(output_path)
     _begin(options, lambda: _open_output(path), path)
+
+
+def _absolute(path: Optional[Union[str, os.PathLike[str]]]) -> Optional[str]:
+    return None if path is None else os.path.abspath(os.fspath(path))
 
 
 def begin_into(options: Options, descriptor: int) -> Taken:

@@ -44,11 +44,12 @@ class Profiler:
         exceptions: bool = False,
         imports: bool = False,
         specialization: bool = False,
+        on_stall: Optional[float] = None,
     ) -> None:
         self._options: dict[str, Any] = {"interval_ms": interval_ms, "mode": mode, "output_path": output_path}
         self._options.update(rate=rate, clock=clock, max_depth=max_depth, native=native, events=events, calls=calls)
         self._options.update(time=time, time_cpu=time_cpu, lines=lines, exceptions=exceptions, imports=imports)
-        self._options.update(specialization=specialization)
+        self._options.update(specialization=specialization, on_stall=on_stall)
         self.profile: Optional[Profile] = None
 
     def start(self) -> None:
@@ -118,6 +119,7 @@ if TYPE_CHECKING:
         exceptions: bool = ...,
         imports: bool = ...,
         specialization: bool = ...,
+        on_stall: Optional[float] = ...,
     ) -> Callable[[Function], Function]: ...
 
 
