@@ -414,7 +414,7 @@ def test_a_program_that_ends_before_the_delay(tmp_path):
         (["why", "--by", "line", "x.py"], 2, "there is no option --by: it is one of `spprof report`, `spprof diff`"),
         (["ps", "x.py"], 2, "there is no use for 'x.py'"),
         (["ctl", "p.spprof"], 2, "the following arguments are required: pause|resume|stop"),
-        (["symbolize", "nosuch"], 2, "spprof: nosuch: No such file or directory\n"),
+        (["symbolize", "nosuch"], 2, "spprof: cannot open nosuch: No such file or directory\n"),
     ],
 )
 def test_usage_errors(tmp_path, command, code, words):

@@ -55,6 +55,8 @@ def _no_verb(word: str) -> str:
 
 def _words(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        if isinstance(error, IsADirectoryError) or (os.name == "nt" and os.path.isdir(error.filename)):
+            return f"{os.fsdecode(error.filename)} is a folder: give a file in it"
         return f"cannot open {os.fsdecode(error.filename)}: {error.strerror}"
     return str(error)
 

@@ -11,7 +11,7 @@ from ..files.imported import imported
 from ..files.output import save
 from ..model.explained import explained
 from . import _part
-from ._arguments import OTHERS, add_sources, load, say_of_sources
+from ._arguments import OTHERS, add_sources, load, profile_path, say_of_sources
 
 HELP = "convert a profile for other programs"
 EXAMPLES = """\
@@ -35,7 +35,7 @@ formats:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `convert`."""
     kinds = f"a .spprof file, or another profiler's ({OTHERS}); several become one"
-    parser.add_argument("files", metavar="FILE", nargs="+", help=kinds)
+    parser.add_argument("files", metavar="FILE", nargs="+", type=profile_path, help=kinds)
     parser.add_argument("-o", "--output", metavar="OUT", required=True, help="file to write, - for stdout")
     help_text = "one of those below (default: what OUT ends with)"
     parser.add_argument("-f", "--format", metavar="FORMAT", choices=tuple(formats.FORMATS), help=help_text)

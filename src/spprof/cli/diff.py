@@ -14,7 +14,7 @@ from ..report.comparison import MEASURES, MIN_SHARE, Comparison
 from ..report.diff_text import Shown, markdown, text
 from ..report.export import diff_as_json
 from ..report.text import put, readable, say
-from ._arguments import Mistake, add_full_paths, count, load, percentage
+from ._arguments import Mistake, add_full_paths, count, load, percentage, profile_path
 
 FAILED = 3  # exit code of --fail-if
 
@@ -55,7 +55,7 @@ def _rule(given: str) -> Rule:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `diff`."""
-    parser.add_argument("files", metavar="FILE", nargs="+", help="A B, or A1 A2 ... -- B1 B2 ...")
+    parser.add_argument("files", metavar="FILE", nargs="+", type=profile_path, help="A B, or A1 A2 ... -- B1 B2 ...")
     parser.add_argument("--by", choices=("function", "line"), default="function", help="what is compared (default function)")
     parser.add_argument(
         "--sort", choices=("self", "total"), default="self", help="a function's own time (default), or with calls"

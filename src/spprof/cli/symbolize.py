@@ -6,6 +6,8 @@ import argparse
 import os
 from typing import TYPE_CHECKING
 
+from ._arguments import profile_path
+
 if TYPE_CHECKING:
     from ..files.symbolize import Library
 
@@ -23,7 +25,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `symbolize`."""
-    parser.add_argument("file", metavar="FILE", help="a .spprof file taken with --native")
+    parser.add_argument("file", metavar="FILE", type=profile_path, help="a .spprof file taken with --native")
     parser.add_argument("-o", "--output", metavar="OUT", help="file to write (default: FILE itself)")
     parser.add_argument("--force", action="store_true", help="replace OUT even if it is no profile")
     parser.add_argument("--debug-dir", metavar="DIR", action="append", default=[],

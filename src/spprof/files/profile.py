@@ -163,7 +163,10 @@ class Profile(ProfileData):
     def _columns(self) -> Columns:
         if self._loaded is None:
             try:
-                self._loaded = load(self.raw())
+                columns = load(self.raw())
+                if self.path is not None and self.path.endswith(".py") and "source" in columns["header"]:  # `x = 1` is a stack
+                    raise ValueError("not a .spprof file, but a program: `spprof run` takes a profile of it")
+                self._loaded = columns
                 if self._loaded["end"] is None and self.path is not None:
                     self._loaded = self._asked_again(self.path)
             except (ValueError, KeyError, TypeError, RecursionError) as error:

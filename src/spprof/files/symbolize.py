@@ -48,7 +48,7 @@ def symbolize(
     build id is that of the library when it was profiled. What an earlier call found stays, unless found again; if nothing is
     found, nothing is written. `progress` is called after each library. What is no profile is replaced only with `force`.
     Raises BadOption if the profile has no native frames or is still being taken, Unsupported without `symbolic`, BadFile,
-    CannotWrite."""
+    CannotWrite; OSError if it cannot be read."""
     try:
         with open(path, "rb") as file:
             data = file.read()
@@ -58,8 +58,6 @@ def symbolize(
         chains = {
             int(frame): chain for _, payload in blocks(data, b"L") for frame, chain in json.loads(payload)["frames"].items()
         }
-    except OSError as error:
-        raise BadFile(f"{path}: {error.strerror or error}") from None
     except (ValueError, AttributeError, KeyError, TypeError) as error:
         raise BadFile(f"{path}: {error}") from None
     wanted = _addresses(columns)
