@@ -197,14 +197,15 @@ static PyObject *passed_on(PyObject *self, PyObject *none) {
 }
 #endif
 
-static PyMethodDef functions[] = {{"begin", begin, METH_NOARGS, "Begins to count, in this thread and wrapped functions."},
-                                  {"end", end, METH_NOARGS, "What was counted."},
-                                  {"wrap", wrap, METH_O, "A function that counts in its thread."},
+static PyMethodDef functions[] = {
+    {"begin", begin, METH_NOARGS, "Begins to count, in this thread and wrapped functions."},
+    {"end", end, METH_NOARGS, "What was counted."},
+    {"wrap", wrap, METH_O, "A function that counts in its thread."},
 #if PY_VERSION_HEX >= 0x030C0000
-                                  {"pass_on", pass_on, METH_VARARGS, "A callback of sys.monitoring that calls another, and counts."},
-                                  {"passed_on", passed_on, METH_NOARGS, "What was counted so."},
+    {"pass_on", pass_on, METH_VARARGS, "A callback of sys.monitoring that calls another, and counts."},
+    {"passed_on", passed_on, METH_NOARGS, "What was counted so."},
 #endif
-                                  {NULL, NULL, 0, NULL}};
+    {NULL, NULL, 0, NULL}};
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "counter", NULL, -1, functions, NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit_counter(void) {
