@@ -473,6 +473,15 @@ def test_events_that_cannot_be(events, why):
     assert not spprof.is_active()
 
 
+@pytest.mark.parametrize("event", ["tasks", "tasks=20000000"])
+def test_an_event_of_waiting_needs_the_mode_that_waits(tmp_path, event):
+    with pytest.raises(spprof.BadOption, match="mode='wall'"):
+        spprof.start(events=["time", event])
+    command = [sys.executable, "-m", "spprof", "run", "--event", event, "-o", str(tmp_path / "p.spprof"), "-c", "print('it ran')"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stdout) == (2, "") and "--mode wall" in done.stderr
+
+
 def test_wall_mode_is_about_time():
     with pytest.raises(spprof.BadOption, match="wall"):
         spprof.start(mode="wall", events=["page-faults"])

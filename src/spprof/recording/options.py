@@ -179,6 +179,8 @@ def _events(events: Sequence[str], mode: str) -> Tuple[str, ...]:
             raise BadOption(f"{event!r} is no name of an event: `spprof run --event list` names all")
     if mode == "wall" and "time" not in chosen:
         raise BadOption("mode='wall' is about time: give the event time, too")
+    if mode != "wall" and any(event.partition("=")[0] == "tasks" for event in chosen):
+        raise BadOption("the event 'tasks' is of tasks that do not run: it needs mode='wall' and the event time")
     return chosen
 
 
