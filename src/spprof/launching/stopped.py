@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _XSTATE = 0x202
 _LOOK_S = 20e-6  # between two looks; we sleep, since on our processor a thread could not stop
-_LONGEST_S = 1.0  # until all threads have stopped: one that waits for a disk, or in vfork, does not
+_LONGEST_S = 1.0  # until all threads have stopped: one that waits for a disk, for a processor, or in vfork, does not
 
 REGISTERS = (
     "r15 r14 r13 r12 rbp rbx r11 r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs eflags rsp ss fs_base gs_base ds es fs gs"
@@ -107,9 +107,9 @@ class Stopped:
                 return
             time.sleep(_LOOK_S)
             if time.monotonic() > late:
-                raise SpprofError(
-                    f"thread {tid} of process {self.pid} waits for a disk or a child, and cannot be stopped: try again"
-                )
+                # A thread stops when it runs next: of a nice process on a full machine that may be seconds later.
+                what = "a processor" if _state(self.pid, tid) == "R" else "a disk or a child"
+                raise SpprofError(f"thread {tid} of process {self.pid} waits for {what}, and cannot be stopped: try again")
 
     @property
     def threads(self) -> List[int]:
