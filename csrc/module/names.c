@@ -67,8 +67,8 @@ static void name_self(PyFrameObject *frame, unsigned long long tid) {
 static int32_t tid_of(PyObject *id) { return (int32_t)(PyLong_AsUnsignedLongLongMask(id) & INT32_MAX); }
 
 void spp_names_born(PyObject *id) {
-    bool enters = running("_spprof_thread_begins") != NULL;
-    if (enters || running("_spprof_thread_ends") != NULL) spp_run_ours(tid_of(id), enters);
+    if (running("_spprof_threads_change") != NULL) spp_names_ours();
+    if (running("_spprof_thread_ends") != NULL) spp_run_ours_leave(tid_of(id));
     if (!spp_run_active()) return;
     PyFrameObject *frame = running("_set_native_id");
     if (frame == NULL) return;
@@ -89,14 +89,27 @@ void spp_names_ended(void) {
     spp_run_ends(spp_os_tid());
 }
 
+#define OURS_MOST 64
+
 void spp_names_ours(void) {
-    PyObject *ours = spp_held_by_module("spprof.listening", "ours"), *ids = ours != NULL ? PySequence_List(ours) : NULL;
-    for (Py_ssize_t i = 0; ids != NULL && i < PyList_GET_SIZE(ids); i++) {
-        if (PyLong_Check(PyList_GET_ITEM(ids, i))) spp_run_ours(tid_of(PyList_GET_ITEM(ids, i)), true);
+    PyObject *kind, *value, *traceback;
+    PyErr_Fetch(&kind, &value, &traceback);
+    uint64_t look = spp_run_ours_look();
+    PyObject *ours = spp_held_by_module("spprof.listening", "ours"), *all = ours != NULL ? PySequence_List(ours) : NULL;
+    int32_t tids[OURS_MOST];
+    uint32_t n = 0, births = 0;
+    for (Py_ssize_t i = 0; all != NULL && i < PyList_GET_SIZE(all); i++) {
+        PyObject *one = PyList_GET_ITEM(all, i);
+        if (!PyLong_Check(one))
+            births++;
+        else if (n < OURS_MOST)
+            tids[n++] = tid_of(one);
     }
-    PyErr_Clear();
-    Py_XDECREF(ids);
+    if (all != NULL) spp_run_ours_found(look, tids, n, births);
+    Py_XDECREF(all);
     Py_XDECREF(ours);
+    PyErr_Clear();
+    PyErr_Restore(kind, value, traceback);
 }
 
 /* In a forked child `threading` keeps the parent's id of the thread that forked (up to 3.13.0). */

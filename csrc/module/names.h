@@ -10,7 +10,8 @@
 /* Call when `threading.Thread._set_native_id` may have asked for this id, in a thread that has run
  * no code of the program yet; or a thread of spprof's own, as it begins and ends. */
 void spp_names_born(PyObject *id);
-/* Before a run, with the hooks put: takes the threads of spprof's own from listening.py. */
+/* Takes the threads of spprof's own from listening.py: before a run, with the hooks put, and when
+ * it says that they change. */
 void spp_names_ours(void);
 /* Call when `threading.Thread._delete`, the last call of a thread, may have asked for this thread's
  * ident: keeps its last name. */

@@ -13,7 +13,9 @@ TYPE_CHECKING = False  # see __init__; `__future__` is a file, too
 if TYPE_CHECKING:
     from typing import Any, Callable, Dict, Optional, Set
 
-ours: "Set[int]" = set()  # threads of spprof's own, by the system's number; csrc/module/names.c reads it when a run starts
+# Threads of spprof's own, by the system's number; an object for one that is being started: its number is not known yet, and a
+# profile finds no new threads until it is. csrc/module/names.c reads it.
+ours: "Set[object]" = set()
 _open: "Dict[Any, int]" = {}  # sockets of this process: which one it was when its descriptor was ours
 _listener: "Any" = None
 _path: "Optional[str]" = None
@@ -74,7 +76,7 @@ def _begin() -> str:
         _hook()
         _open[listener] = _which(listener)
         _listener = listener
-        begin(as_ours, (_accept, listener, begin))
+        start_ours(begin, _accept, listener, begin)
         os.rename(new, path)  # now that it is answered: what is there may be another interpreter's of this process
     except BaseException:
         _listener = None
@@ -147,24 +149,38 @@ def answer(path: str) -> None:
     begin = _starter()
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.connect(path)
-    _hook()
-    begin(as_ours, (_serve, connection))
+    start_ours(begin, _serve, connection)
 
 
-def as_ours(body: "Callable[..., None]", *arguments: "Any") -> None:
-    """A thread's work: that of `body`, on a thread of spprof's own, which no profile has."""
-    number = _spprof_thread_begins()
+def start_ours(start: "Callable[..., object]", body: "Callable[..., None]", *given: "Any") -> None:
+    """Has `start`, which takes a function and its arguments, run `body` on a thread of spprof's own, which no profile has."""
+    _hook()  # a forked child has none of them
+    birth = object()
+    ours.add(birth)
+    _spprof_threads_change()
     try:
-        body(*arguments)
+        start(_as_ours, (birth, body, *given))
+    except BaseException:
+        ours.discard(birth)
+        _spprof_threads_change()
+        raise
+
+
+def _as_ours(birth: object, body: "Callable[..., None]", *given: "Any") -> None:
+    """The thread's work."""
+    number = get_native_id()
+    ours.add(number)
+    ours.discard(birth)
+    _spprof_threads_change()
+    try:
+        body(*given)
     finally:
         _spprof_thread_ends(number)
 
 
-def _spprof_thread_begins() -> int:
+def _spprof_threads_change() -> None:
     """During a run the core sees it by this call within a function of this name (csrc/module/names.c)."""
-    number = get_native_id()
-    ours.add(number)
-    return number
+    get_native_id()
 
 
 def _spprof_thread_ends(number: int) -> None:
@@ -276,7 +292,8 @@ def _hook() -> None:
         import atexit
 
         atexit.register(_leave)
-        os.register_at_fork(after_in_child=_again)  # where there are these sockets, there is fork
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=_again)
         _hooked = True
 
 
@@ -299,7 +316,7 @@ def _listen_again() -> None:
         _close(listener)
     try:
         if not _is_begun():
-            _starter()(as_ours, (_retry,))
+            start_ours(_starter(), _retry)
     except Exception:  # no thread either; or of ours, as in at_start
         pass
 
@@ -340,7 +357,7 @@ def _accept(listener: "Any", begin: "Any") -> None:
         connection = _socket.socket(fileno=fd)
         if _is_allowed(connection):
             try:
-                begin(as_ours, (_serve, connection))
+                start_ours(begin, _serve, connection)
             except RuntimeError:  # no thread can be started now
                 connection.close()
                 sleep(_RETRY_S)

@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "base/spinlock.h"
 #include "core/file/writer.h"
 #include "core/run/state.h"
 #include "os/clock.h"
@@ -10,12 +11,17 @@
 #include "os/worker.h"
 
 #define MOST 32
+#define BIRTH_MOST_NS 100000000u /* a thread that begins needs the GIL, which C code of the program may have for long */
 /* Threads that run Python. Only the one that has a place changes what stands there. */
 static struct {
     _Atomic int32_t tid; /* 0: nobody's */
     _Atomic uint64_t cpu_start;
 } threads[MOST];
 static _Atomic uint64_t ended_cpu; /* of those that left */
+static _Atomic uint32_t births;    /* announced, and not entered */
+static _Atomic uint64_t looks;
+static uint64_t latest; /* look that was told. Under the lock, as all entering and leaving is */
+static spp_spinlock lock;
 
 /* 0 for a thread that is no more, or another process's, as a forked child's parent's are. */
 static uint64_t cpu_of(int32_t tid) {
@@ -33,9 +39,15 @@ static int place_of(int32_t tid) {
 void spp_ours_forget(void) {
     for (int i = 0; i < MOST; i++) atomic_store(&threads[i].tid, 0);
     atomic_store(&ended_cpu, 0);
+    atomic_store(&births, 0);
 }
 
-void spp_ours_enter(int32_t tid) {
+void spp_ours_abandon(void) {
+    spp_spin_reset(&lock);
+    spp_ours_forget();
+}
+
+static void enter(int32_t tid) {
     uint64_t cpu;
     if (spp_os_thread_cpu_ns(tid, &cpu) != 0 || place_of(tid) != MOST) return;
     for (int i = 0; i < MOST; i++) {
@@ -46,7 +58,21 @@ void spp_ours_enter(int32_t tid) {
     }
 }
 
-void spp_ours_leave(int32_t tid) {
+uint64_t spp_ours_look(void) { return atomic_fetch_add(&looks, 1) + 1; }
+
+void spp_ours_found(uint64_t look, const int32_t *tids, uint32_t n, uint32_t announced) {
+    spp_spin_lock(&lock);
+    if (look > latest) {
+        latest = look;
+        for (uint32_t i = 0; i < n; i++) enter(tids[i]);
+        atomic_store(&births, announced);
+    }
+    spp_spin_unlock(&lock);
+}
+
+bool spp_ours_are_born(void) { return atomic_load(&births) != 0; }
+
+static void leave(int32_t tid) {
     int i = place_of(tid);
     if (i == MOST) return;
     uint64_t cpu = cpu_of(tid), start = atomic_load(&threads[i].cpu_start);
@@ -54,7 +80,16 @@ void spp_ours_leave(int32_t tid) {
     atomic_store(&threads[i].tid, 0);
 }
 
+void spp_ours_leave(int32_t tid) {
+    spp_spin_lock(&lock);
+    latest = spp_ours_look(); /* looks that began before may have seen it */
+    leave(tid);
+    spp_spin_unlock(&lock);
+}
+
 void spp_ours_start(void) {
+    uint64_t until = spp_os_now_ns() + BIRTH_MOST_NS;
+    while (spp_ours_are_born() && spp_os_now_ns() < until) spp_os_sleep_until(spp_os_now_ns() + 100000);
     for (int i = 0; i < MOST; i++) {
         int32_t tid = atomic_load(&threads[i].tid);
         if (tid != 0) atomic_store(&threads[i].cpu_start, cpu_of(tid));

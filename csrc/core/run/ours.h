@@ -9,10 +9,19 @@
 /* Any thread, not in a handler; with or without the GIL. No thread that runs Python is ours: before a run, and in a forked
  * child. */
 void spp_ours_forget(void);
-/* As that. The thread is ours from now on, until it leaves. Of more than 32 at once the rest are taken for the program's. */
-void spp_ours_enter(int32_t tid);
+/* In a forked child: the same. */
+void spp_ours_abandon(void);
+/* As spp_ours_forget. Before the caller looks which threads are ours: the number of the look. */
+uint64_t spp_ours_look(void);
+/* What that look found; nothing changes if a later one was told. These threads are ours from now on, until each leaves; of more
+ * than 32 at once the rest are taken for the program's. So many others of ours were announced and have not entered yet. */
+void spp_ours_found(uint64_t look, const int32_t *tids, uint32_t n, uint32_t births);
 void spp_ours_leave(int32_t tid);
-/* The thread that starts a run: what they ran until now is no part of it. */
+/* Any thread. Whether a thread that is unknown may be one of ours that has not entered yet. Ask it before spp_ours_is: a thread
+ * enters first, and is announced no more then. */
+bool spp_ours_are_born(void);
+/* The thread that starts a run, without the GIL: what they ran until now is no part of it. Waits for those that were announced,
+ * at most 0.1 s: the first scan takes all threads that are unknown for the program's. */
 void spp_ours_start(void);
 /* Any thread. */
 bool spp_ours_is(int32_t tid);

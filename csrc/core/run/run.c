@@ -69,7 +69,7 @@ static void in_child(void) {
     spp_store_abandon();
     spp_native_abandon();
     spp_drain_child();
-    spp_ours_forget();
+    spp_ours_abandon();
     memset(&spp_run_state.start_ns, 0, sizeof spp_run_state - offsetof(spp_run, start_ns));
     spp_os_term_restore();
 }
@@ -410,4 +410,8 @@ void spp_run_names(const int32_t *tids, const char *const *names, uint32_t n) {
 void spp_run_ends(int32_t tid) { spp_roster_ends(tid); }
 void spp_run_born(int32_t tid) { spp_roster_born(tid); }
 void spp_run_ours_forget(void) { spp_ours_forget(); }
-void spp_run_ours(int32_t tid, bool is) { is ? spp_ours_enter(tid) : spp_ours_leave(tid); }
+uint64_t spp_run_ours_look(void) { return spp_ours_look(); }
+void spp_run_ours_leave(int32_t tid) { spp_ours_leave(tid); }
+void spp_run_ours_found(uint64_t look, const int32_t *tids, uint32_t n, uint32_t births) {
+    spp_ours_found(look, tids, n, births);
+}

@@ -106,8 +106,10 @@ void spp_run_look_forked(void);
 /* Python reports that a thread ends, or begins. Any thread. */
 void spp_run_ends(int32_t tid);
 void spp_run_born(int32_t tid);
-/* A thread that runs Python is spprof's own from now on, or not any more. Any thread, before and in a run. */
-void spp_run_ours(int32_t tid, bool is);
+/* Which threads that run Python are spprof's own, as in core/run/ours.h. Any thread, before and in a run. */
+uint64_t spp_run_ours_look(void);
+void spp_run_ours_found(uint64_t look, const int32_t *tids, uint32_t n, uint32_t births);
+void spp_run_ours_leave(int32_t tid);
 void spp_run_ours_forget(void); /* before a run */
 /* A thread's name for people; name is UTF-8. Any thread. */
 void spp_run_name(int32_t tid, const char *name);

@@ -95,17 +95,19 @@ static void end_thread(spp_thread *t) {
 
 static void see_thread(void *arg, int32_t tid) {
     const bool *first = arg;
+    bool may_be_ours = spp_ours_are_born();
     spp_os_lock();
     uint32_t slot = spp_roster_slot(tid);
     spp_os_unlock();
     if (spp_ours_is(tid)) {
-        if (slot != SPP_MAP_NONE) end_thread(&spp_threads[slot]); /* it was discovered before it said so */
+        if (slot != SPP_MAP_NONE) end_thread(&spp_threads[slot]); /* one of the program's that runs our code for a while */
         return;
     }
     if (slot != SPP_MAP_NONE) {
         spp_threads[slot].watch.seen = true;
         return;
     }
+    if (may_be_ours && !*first) return; /* a later scan finds it, if it is the program's */
     arm_thread(tid, *first);
     step();
     spp_os_lock();

@@ -14,13 +14,13 @@ import queue
 import re
 import tempfile
 import threading
-from typing import Callable, Deque, Dict, NamedTuple, Optional, Sequence, Union
+from typing import Any, Callable, Deque, Dict, NamedTuple, Optional, Sequence, Tuple, Union
 from urllib.parse import parse_qsl
 
 from .. import _core, formats
 from ..errors import BadOption, NotActive, SpprofError, Unsupported
 from ..files.profile import Profile
-from ..listening import as_ours
+from ..listening import start_ours
 from ..model.filtering import filtered
 from ..recording import api, forks
 from ..recording.labels import keep_request, label, new_id
@@ -222,13 +222,16 @@ class Recorder:
 
     def _hand_over(self, job: _Job) -> None:
         if self.writer is None:
-            self.writer = threading.Thread(target=as_ours, args=(self._write, self.jobs), name="spprof-requests", daemon=True)
-            self.writer.start()
+            start_ours(self._start, self._write, self.jobs)
         try:
             self.jobs.put_nowait(job)
             job.take.waiting += 1
         except queue.Full:
             logger.warning("too many requests to profile: that of %s is left out", job.request.labels["path"])
+
+    def _start(self, function: Callable[..., None], given: Tuple[Any, ...]) -> None:
+        self.writer = threading.Thread(target=function, args=given, name="spprof-requests", daemon=True)
+        self.writer.start()
 
     def _write(self, jobs: queue.Queue[Optional[_Job]]) -> None:
         """Body of the thread."""
