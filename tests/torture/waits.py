@@ -318,7 +318,7 @@ def _idle(kind, text, seconds):
 
 MORE_IDLE = {
     "pipe": "os.read(os.pipe()[0], 1)\n",
-    "child": "import subprocess\nsubprocess.run(['sleep', '1000'])\n",
+    "child": "from subprocess import *\nPopen(['cat'], stdin=PIPE, stdout=DEVNULL).wait()\n",
     "select": "import select\nwhile True: select.select([os.pipe()[0]], [], [], 1)\n",
     "condition": "changed = threading.Condition()\nchanged.acquire()\nwhile True: changed.wait(1000)\n",
     "semaphore": "signal.signal(signal.SIGUSR1, lambda *of: None)\nwhile True: threading.Semaphore(0).acquire(timeout=1000)\n",
