@@ -97,9 +97,14 @@ static bool has_two(const spp_os_wait *wait) {
     return wait->several_n == 2 && wait->several[0] == pipe_a[0] && wait->several[1] == pipe_b[0];
 }
 
+/* What the kernel is told of a lock is within it, where each C library has it. */
+static bool is_at(uintptr_t address, const void *object) {
+    return object == NULL ? address == 0 : address - (uintptr_t)object < sizeof mutex;
+}
+
 static bool is_expected(size_t i, const spp_os_wait *wait) {
     return wait->reason == cases[i].reason && wait->fd == (cases[i].fd != NULL ? *cases[i].fd : -1) &&
-           wait->address == (uintptr_t)cases[i].address && wait->pc != 0 && wait->sp != 0 &&
+           is_at(wait->address, cases[i].address) && wait->pc != 0 && wait->sp != 0 &&
            has_two(wait) == (cases[i].call == polls_two || cases[i].call == selects_two);
 }
 
@@ -114,7 +119,7 @@ static void test_each_wait_is_known(void) {
         }
         CHECK_EQUAL(wait.reason, cases[i].reason);
         CHECK_EQUAL(wait.fd, cases[i].fd != NULL ? *cases[i].fd : -1);
-        CHECK_EQUAL(wait.address, (uintptr_t)cases[i].address);
+        CHECK(is_at(wait.address, cases[i].address));
         CHECK(has_two(&wait) == (cases[i].call == polls_two || cases[i].call == selects_two));
         if (!is_expected(i, &wait)) printf("case %zu\n", i);
     }

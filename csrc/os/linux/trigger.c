@@ -61,7 +61,7 @@ static SPP_HOT __attribute__((noinline)) void pass_tick(uintptr_t value, void *u
 
 /* The same for the calling thread, which has just left a call. All signals are blocked. */
 static void pass_tick_here(uintptr_t value, const spp_linux_instant *of) {
-    ucontext_t uc;
+    ucontext_t uc = {.uc_flags = 0}; /* no register shows a call */
     own_registers(&uc);
     pass_tick(value, &uc, false, of);
 }
