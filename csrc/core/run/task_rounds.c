@@ -129,7 +129,7 @@ static bool draw_all(void) {
 /* ---- samples */
 
 /* Drain lock held. False: it moved whenever it was read. */
-static bool sample(const drawn_task *of, uint64_t now, uint64_t weight) {
+static bool sample(const drawn_task *of, uint64_t weight) {
     const uint32_t loop = loop_of(of->task);
     if (loop == loops_n || atomic_load(&spp_cap.active) != 1) return true;
     spp_thread *t = loops[loop].thread;
@@ -142,7 +142,8 @@ static bool sample(const drawn_task *of, uint64_t now, uint64_t weight) {
         return false;
     }
     s->before += weight;
-    if (spp_resolve_task(t, &waiting, now, weight)) atomic_fetch_add_explicit(&s->taken, 1, memory_order_relaxed);
+    /* Not the round's instant: what held its loop just now, its thread's samples of this instant say. */
+    if (spp_resolve_task(t, &waiting, spp_os_now_ns(), weight)) atomic_fetch_add_explicit(&s->taken, 1, memory_order_relaxed);
     return true;
 }
 
@@ -160,7 +161,7 @@ static bool have_round(uint64_t now) {
     uint64_t weight = (uint64_t)(share * (double)(now - last_ns) * (double)listed / drawn_n);
     for (uint32_t i = 0; i < drawn_n; i++) {
         spp_os_lock();
-        if (!sample(&drawn[i], now, weight)) owed += share;
+        if (!sample(&drawn[i], weight)) owed += share;
         spp_os_unlock();
     }
     return true;
