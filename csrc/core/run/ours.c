@@ -12,7 +12,7 @@
 
 #define MOST 32
 #define BIRTH_MOST_NS 100000000u /* a thread that begins needs the GIL, which C code of the program may have for long */
-/* Threads that run Python. Only the one that has a place changes what stands there. */
+/* Threads that run Python. */
 static struct {
     _Atomic int32_t tid; /* 0: nobody's */
     _Atomic uint64_t cpu_start;
@@ -20,7 +20,7 @@ static struct {
 static _Atomic uint64_t ended_cpu; /* of those that left */
 static _Atomic uint32_t births;    /* announced, and not entered */
 static _Atomic uint64_t looks;
-static uint64_t latest; /* look that was told. Under the lock, as all entering and leaving is */
+static uint64_t latest; /* the last look whose result came. Under the lock, like all changes of threads */
 static spp_spinlock lock;
 
 /* 0 for a thread that is no more, or another process's, as a forked child's parent's are. */

@@ -13,7 +13,7 @@ void spp_ours_forget(void);
 void spp_ours_abandon(void);
 /* As spp_ours_forget. Before the caller looks which threads are ours: the number of the look. */
 uint64_t spp_ours_look(void);
-/* What that look found; nothing changes if a later one was told. These threads are ours from now on, until each leaves; of more
+/* The result of that look; of no effect after that of a later one. These threads are ours from now on, until each leaves; of more
  * than 32 at once the rest are taken for the program's. So many others of ours were announced and have not entered yet. */
 void spp_ours_found(uint64_t look, const int32_t *tids, uint32_t n, uint32_t births);
 void spp_ours_leave(int32_t tid);

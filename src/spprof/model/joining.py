@@ -199,7 +199,7 @@ class _Joining:
         return result
 
     def _ends(self) -> Dict[str, Any]:
-        """When all had ended, and what is missing of which."""
+        """When all had ended, and what each of them lacks."""
         ends: List[Optional[Dict[str, Any]]] = [profile.end for profile in self.profiles]
         missing = [
             f"process {profile.header.get('pid')}: {profile.unfinished}" for profile in self.profiles if profile.unfinished

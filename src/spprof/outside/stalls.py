@@ -17,7 +17,7 @@ from .stacks import Frame
 _LOOKS = 4  # in the time after which it is a stall
 _LEAST_S, _MOST_S = 0.1, 0.5  # between two
 _OURS = "spprof"  # the names of our threads in C begin so
-_OURS_BEGIN = ("as_ours", "listening.py")  # those in Python begin there
+_OURS_BEGIN = ("_as_ours", "listening.py")  # those in Python begin there
 _TURNS_S = 0.1  # a thread that runs Python gives the GIL away twenty times in so much CPU time
 _LOOP = ("run_forever", "base_events.py")
 _NOTIFIED = ("wait", "join", "_wait_for_tstate_lock", "_shutdown")  # of threading.py: model/waits.py
