@@ -17,6 +17,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "os/clock.h"
 #include "os/context.h"
 #include "os/linux/handshake.h"
 #include "os/linux/linux.h"
@@ -99,6 +100,15 @@ static void results(void) {
         CHECK(called(RECV, pair[0], (long)(uintptr_t)bytes, sizeof bytes, 0) >= 8); /* SO_RCVLOWAT */
         burn(draw(20000));
         CHECK_EQUAL(called(SYSCALL, SYS_ppoll, 0, 0, (long)(uintptr_t)&nap), 0);
+    }
+}
+
+/* Waits of spprof's own, in a thread of the program that asks it for something. */
+static void waits_of_ours(void) {
+    atomic_store(&ticks, 0);
+    for (unsigned i = 0; atomic_load(&ticks) < ENOUGH || i < 1000; i++) {
+        burn(draw(100000));
+        spp_os_sleep_until(spp_os_now_ns() + draw(60000));
     }
 }
 
@@ -303,6 +313,7 @@ int main(void) {
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     CHECK_EQUAL(spp_os_trigger_arm(&trigger, &spp_clock_signal, spp_os_tid(), PERIOD_NS, &cookie), 0);
     results();
+    waits_of_ours();
     blocked(SIGURG);
     in_the_midst();
     jumped_out();

@@ -149,6 +149,7 @@ static uint32_t hash_of(const char *name) {
 
 /* Objects whose system calls do not count as made without the C library: the library itself, the loader, the vDSO, and we. */
 #define LIBRARIES 6
+#define OURS 3
 static struct { uintptr_t within, low, high; } libraries[LIBRARIES];
 
 bool spp_linux_in_c_library(uintptr_t pc) {
@@ -156,6 +157,8 @@ bool spp_linux_in_c_library(uintptr_t pc) {
         if (pc >= libraries[i].low && pc < libraries[i].high) return true;
     return false;
 }
+
+bool spp_linux_in_own_code(uintptr_t pc) { return pc >= libraries[OURS].low && pc < libraries[OURS].high; }
 
 static int note_library(struct dl_phdr_info *info, size_t size, void *arg) {
     object o;
@@ -172,7 +175,7 @@ void spp_linux_libraries_find(void) {
     libraries[0].within = (uintptr_t)dlsym(RTLD_DEFAULT, "nanosleep");
     libraries[1].within = getauxval(AT_BASE);
     libraries[2].within = getauxval(AT_SYSINFO_EHDR);
-    libraries[3].within = (uintptr_t)note_library;
+    libraries[OURS].within = (uintptr_t)note_library;
     libraries[4].within = (uintptr_t)dlsym(RTLD_DEFAULT, "sem_wait");          /* libpthread, before glibc 2.34 */
     libraries[5].within = (uintptr_t)dlsym(RTLD_DEFAULT, "__libc_start_main"); /* nanosleep may be a sanitizer's */
     dl_iterate_phdr(note_library, NULL);

@@ -196,6 +196,8 @@ const spp_linux_import *spp_linux_import_of(const char *name);
 void spp_linux_libraries_find(void);
 /* Handler. Whether code belongs to the C library, or to another object whose system calls do not count as made without it. */
 bool spp_linux_in_c_library(uintptr_t pc);
+/* Handler. Whether code is ours. What a tick ends there, we begin again. */
+bool spp_linux_in_own_code(uintptr_t pc);
 /* Makes every object loaded so far, except ours, call `own` for `real`. Any thread, not in a handler; may wait for the loader. */
 void spp_linux_imports_replace(void);
 

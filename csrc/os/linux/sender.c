@@ -192,6 +192,14 @@ static bool timer_is_sample(spp_linux_handshake *h) {
     return true;
 }
 
+/* Handler, in a call that the signal interrupted. Whether it had no wrapper, and may have been hurt. Calls of the C library have
+ * one, or cannot be hurt; one that was ended all the same came by a pointer from before the wrappers. */
+static SPP_COLD bool is_unseen_call(const spp_linux_target *t, const ucontext_t *uc) {
+    uintptr_t pc = program_counter(uc);
+    if (!spp_linux_in_c_library(pc)) return true;
+    return atomic_load(&t->shakes->call) == 0 && spp_linux_ended_call(uc) && !spp_linux_in_own_code(pc);
+}
+
 SPP_HOT uintptr_t spp_linux_sent(const siginfo_t *info, const ucontext_t *uc, spp_linux_instant *of) {
     spp_linux_target *t = target_of_signal(info);
     bool timed = info->si_code == SI_TIMER, speaks = t != NULL;
@@ -200,9 +208,7 @@ SPP_HOT uintptr_t spp_linux_sent(const siginfo_t *info, const ucontext_t *uc, sp
     uintptr_t value = (uintptr_t)info->si_value.sival_ptr, cookie = atomic_load(&t->cookie);
     if ((speaks && value % SPP_LINUX_TARGET_ALIGN != atomic_load(&t->use)) || t->tid != spp_os_tid() || cookie == 0) return 0;
     if (timed ? atomic_load(&t->shakes->tick) != SPP_TICK_TIMED : !signal_under_way(t->shakes)) return 0;
-    /* Calls of the C library have wrappers, or cannot be hurt. One that was hurt came by a pointer from before the wrappers. */
-    bool in_call = spp_rare(spp_linux_interrupted_call(uc)) && (!spp_linux_in_c_library(program_counter(uc)) ||
-                                                                (atomic_load(&t->shakes->call) == 0 && spp_linux_ended_call(uc)));
+    bool in_call = spp_rare(spp_linux_interrupted_call(uc)) && is_unseen_call(t, uc);
     if (spp_rare(in_call)) { /* no more signals, not even the timer's, which could interrupt another call */
         atomic_store_explicit(&t->unseen, true, memory_order_relaxed);
         atomic_fetch_add_explicit(&interrupted_calls, 1, memory_order_relaxed);
