@@ -381,11 +381,12 @@ def _serve(connection: "Any") -> None:
         from .recording.serving import serve
 
         serve(connection)
-    except (ImportError, OSError):  # the latter also where no descriptor is free to import with
+    except Exception as error:  # its files are of another version now, or no descriptor is free to import them with
         import _socket
 
+        text = f"it can take no profile: {type(error).__name__}: {error}"
         try:  # as in serving.py
-            connection.sendall(b'{"error": "it cannot import spprof any more"}\n', getattr(_socket, "MSG_NOSIGNAL", 0))
+            connection.sendall(os.fsencode(text) + b"\0", getattr(_socket, "MSG_NOSIGNAL", 0))
         except OSError:
             pass
     finally:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import select
 import socket
-import sys
 import time
 from typing import TYPE_CHECKING, Callable, Dict, Iterator, List, Optional
 
@@ -17,7 +16,7 @@ from ..outside.proc import descendants
 from ..outside.rights import python_of
 from ..recording.serving import PROFILE, request
 from . import commands, outputs, program, stalls
-from .connecting import ANSWER_S, Interrupted, Way, answer
+from .connecting import ANSWER_S, PATIENCE_S, Interrupted, Way, answer
 from .run import Run, say
 
 if TYPE_CHECKING:
@@ -55,9 +54,7 @@ class Attachment:
 
     def _ask(self, connection: socket.socket, file: int) -> bool:
         """False: we were interrupted."""
-        ancillary = (socket.SOL_SOCKET, socket.SCM_RIGHTS, file.to_bytes(4, sys.byteorder))
-        connection.sendmsg([request(PROFILE, self.recording.to_text())], [ancillary])
-        reported = self.way.answer(connection)
+        reported = self.way.ask(connection, request(PROFILE, self.recording.to_text()), file)
         if reported is None and self.way.is_interrupted():
             return False
         if reported is None:
@@ -107,7 +104,8 @@ class Attach(Run):
             raise BadOption("--live shows what threads do: leave --on-stall out")
         self._stalls = stalls.Stalls(options.on_stall, options.force) if options.on_stall else None
         self._below: Dict[int, Optional[Attachment]] = {}  # None: it cannot be attached to
-        way = Way(pid, self._interrupted)
+        patience = None if options.duration is None else max(PATIENCE_S, options.duration)
+        way = Way(pid, self._interrupted, patience)
         self.conversion = formats.Options(merge_threads=options.merge_threads, thread=options.thread, sources=True)
         self.outputs = outputs.Outputs(options.output, options.format, _name(pid), options.subprocesses, options.force)
         if self.outputs.format != "spprof":
@@ -170,7 +168,7 @@ class Attach(Run):
                 continue
             try:
                 self._below[pid] = None
-                one = Attachment(Way(pid, self._interrupted, waits=False), self.recording, self._path_of(pid))
+                one = Attachment(Way(pid, self._interrupted, PATIENCE_S), self.recording, self._path_of(pid))
                 self._below[pid] = one
                 if not one.begin():
                     del self._below[pid]

@@ -12,18 +12,22 @@ import select
 import signal
 import socket
 import struct
+import sys
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Dict, List, Optional, Union
 
+from .. import __version__
 from ..errors import SpprofError, Unsupported
 from ..listening import address
 from ..outside.proc import status
 from ..outside.rights import missing_right, python_of
 from ..outside.ways import obstacle, own_version
+from ..recording.serving import differ
 from . import given
 from .entering import LISTENING
 from .run import say
+from .waking import ENDED
 
 if TYPE_CHECKING:
     from .entering import Entering, Remote
@@ -31,13 +35,15 @@ if TYPE_CHECKING:
 
 ANSWER_S = 20.0  # a process that listens answers within this, or is stopped
 _ANSWER_MOST = 65536  # bytes
-_PATIENCE_S = 2.0  # until a word is said about what is waited for
+_OTHER_WAY = f"it answers as another version of spprof than {__version__}: use that, or start the program again with this one"
+PATIENCE_S = 2.0  # until a word is said about what is waited for
+_STEP_S, _SECOND_S = 0.1, 1.0  # from one attempt to the next, before that and after it
 
 _DOES = {"T": "is stopped", "t": "is stopped by a debugger", "S": "waits in a call", "D": "waits for a disk"}
 
 # What the process runs. It is given a package that it may not have on its path, and a socket.
 _SCRIPT = """\
-def attach(socket, script, package):
+def attach(socket, script, package, version, differ):
     import os, sys
     try:
         os.unlink(script)
@@ -45,6 +51,9 @@ def attach(socket, script, package):
         return
     try:
         known = sys.modules.get("spprof")
+        theirs = getattr(known, "__version__", version)
+        if theirs != version:
+            raise Exception(differ.replace("{}", theirs))
         if known and not os.path.exists(known.__path__[0]):  # a copy that is gone, of an attachment before
             for name, module in list(sys.modules.items()):
                 if name.split(".")[0] == "spprof" and hasattr(module, "__path__"):
@@ -62,7 +71,8 @@ def attach(socket, script, package):
         try:
             way = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
             way.connect(socket)
-            way.sendall(os.fsencode(f"{type(error).__name__}: {error}") + b"\\0")
+            kind = "" if type(error) is Exception else f"{type(error).__name__}: "
+            way.sendall(os.fsencode(f"{kind}{error}") + b"\\0")
         except OSError:
             pass
 attach(*%r)
@@ -109,19 +119,52 @@ def answer(connection: socket.socket, interrupted: Optional[Interrupted] = None)
             data = connection.recv(4096)
             line += data
             if not data or len(line) > _ANSWER_MOST:
-                return None
+                return _OTHER_WAY if line else None
     except OSError:
         return None
     return os.fsdecode(line[:-1])
 
 
-class Way:
-    """To process `pid`, until `interrupted` can be read; `waits`: however long its main thread does not come. Raises
-    SpprofError."""
+class Waiting:
+    """What is said as long as a process's main thread is waited for: a line when it does something else than before, and on a
+    terminal each second how long that has been."""
 
-    def __init__(self, pid: int, interrupted: Interrupted, waits: bool = True) -> None:
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._does, self._seconds = "", 0
+
+    def say(self, does: str, took: float) -> None:
+        """It `does` something else than to come, and has been waited for so many seconds."""
+        if does != self._does:
+            self._end_line()
+            say(
+                f"spprof: the main thread of process {self._pid} {does}: waiting until it runs Python code; "
+                f"`spprof dump {self._pid}` shows where it is, Ctrl-C gives up\n"
+            )
+            self._does = does
+        if int(took) != self._seconds and sys.stderr is not None and sys.stderr.isatty():
+            self._seconds = int(took)
+            say(f"\rspprof: waiting for {self._seconds} s")
+
+    def _end_line(self) -> None:
+        if self._seconds:
+            say("\n")
+            self._seconds = 0
+
+    def __enter__(self) -> Waiting:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._end_line()
+
+
+class Way:
+    """To process `pid`, until `interrupted` can be read; `patience`: for how many seconds its main thread is waited for, not
+    less than PATIENCE_S. Raises SpprofError."""
+
+    def __init__(self, pid: int, interrupted: Interrupted, patience: Optional[float] = None) -> None:
         self.pid, self.uid = pid, _uid(pid)
-        self._interrupted, self._waits = interrupted, waits
+        self._interrupted, self._patience = interrupted, patience
         self._may_run = False  # the script that the process was given
         self._folder: Optional[given.Folder] = None  # with what the process was given
         self._script = -1  # of that, open: its name is the process's user's
@@ -129,8 +172,11 @@ class Way:
     def is_interrupted(self) -> bool:
         return bool(select.select([self._interrupted.fileno()], [], [], 0)[0])
 
-    def answer(self, connection: socket.socket) -> Optional[str]:
-        """As `answer`, until we are interrupted."""
+    def ask(self, connection: socket.socket, words: bytes, file: int = -1) -> Optional[str]:
+        """Sends a request, with a descriptor if there is one. The answer, as `answer`, until we are interrupted."""
+        ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, file.to_bytes(4, sys.byteorder))] if file >= 0 else []
+        with suppress(BrokenPipeError, ConnectionResetError):  # it may have said why it takes none, and closed
+            connection.sendmsg([words], ancillary)
         return answer(connection, self._interrupted)
 
     def connect(self) -> Optional[socket.socket]:
@@ -167,7 +213,7 @@ class Way:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             self._script = os.open(given.SCRIPT, flags, 0o600, dir_fd=folder.fd)
             with open(self._script, "w", closefd=False) as file:
-                file.write(_SCRIPT % ((f"{folder.place}/socket", script, package),))
+                file.write(_SCRIPT % ((f"{folder.place}/socket", script, package, __version__, differ("{}", __version__)),))
             if os.geteuid() != self.uid:
                 folder.give(self.uid)
             return self._accept(listener, self._way(version, root + package, script))
@@ -244,34 +290,31 @@ class Way:
         return connection
 
     def _come(self, listener: socket.socket, entering: Union[Entering, Remote, Other]) -> Optional[socket.socket]:
-        said, began = False, time.monotonic()
-        while True:
-            does = ""
-            if not entering.begun:
-                try:
-                    does = entering.attempt()
-                except OSError as error:
-                    raise self._refused(error) from error
-            ready = select.select([listener.fileno(), self._interrupted.fileno()], [], [], 0.1)[0]
-            if ready:
-                connection = listener.accept()[0] if listener.fileno() in ready else None
-                if connection is None or self._is_at(connection):
-                    return connection
-                connection.close()
-            now = state(self.pid)
-            if not now:
-                raise SpprofError(f"process {self.pid} has ended")
-            if said or time.monotonic() - began < _PATIENCE_S:
-                continue
-            if does:
-                raise Unsupported(
-                    f"nothing can be run in process {self.pid}: its main thread {does}. `spprof dump {self.pid}` shows where"
-                )
-            does = _DOES.get(now, "is in native code")
-            if not self._waits:
-                raise Unsupported(f"nothing can be run in process {self.pid} now: its main thread {does}")
-            said = True
-            say(f"spprof: the main thread of process {self.pid} {does}: waiting until it runs Python code; Ctrl-C gives up\n")
+        does, again, began, words = "", 0.0, time.monotonic(), Waiting(self.pid)
+        with words:
+            while True:
+                took = time.monotonic() - began
+                if not entering.begun and took >= again:
+                    again = took + (_STEP_S if took < PATIENCE_S else _SECOND_S)
+                    try:
+                        does = entering.attempt()
+                    except OSError as error:
+                        raise self._refused(error) from error
+                ready = select.select([listener.fileno(), self._interrupted.fileno()], [], [], _STEP_S)[0]
+                if ready:
+                    connection = listener.accept()[0] if listener.fileno() in ready else None
+                    if connection is None or self._is_at(connection):
+                        return connection
+                    connection.close()
+                now = state(self.pid)
+                if not now:
+                    raise SpprofError(f"process {self.pid} has ended")
+                if took >= PATIENCE_S:
+                    what = does or _DOES.get(now, "is in native code")
+                    if what == ENDED or (self._patience is not None and took >= self._patience):
+                        why = f"its main thread {what}. `spprof dump {self.pid}` shows where"
+                        raise Unsupported(f"nothing can be run in process {self.pid}: {why}")
+                    words.say(what, took)
 
 
 def _status(pid: int) -> Dict[str, str]:

@@ -49,8 +49,7 @@ def control(pid: int, what: str, path: Optional[str]) -> bool:
                 return False
             with connection:
                 connection.settimeout(ANSWER_S)
-                connection.sendall(request(what, "" if path is None else os.path.abspath(path)))
-                reported = way.answer(connection)
+                reported = way.ask(connection, request(what, "" if path is None else os.path.abspath(path)))
                 if reported is None and way.is_interrupted():
                     return False
         finally:

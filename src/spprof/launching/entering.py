@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Dict, List, Optional, Tuple, Union
+from typing import Callable, Dict, List, Optional, Tuple, Union
 
 from ..errors import SpprofError, Unsupported
 from ..outside.elf import Symbols
-from ..outside.interpreter import name_of
-from ..outside.memory import Memory, Unreadable
+from ..outside.interpreter import name_of, of_process, states
+from ..outside.layouts import SAID
+from ..outside.memory import Memory, Unreadable, fields
 from ..outside.proc import Maps
 from ..outside.rights import opened
 from . import pending, waking
@@ -20,6 +21,7 @@ from .stopped import Stopped
 LISTENING = "; a program that listens can be attached to on every version (SPPROF_LISTEN=1, or spprof.listen())"
 _VERSION = "Py_Version"  # 3.11 and later
 _ZERO = 9  # bytes from the start of an ELF file to one that is zero
+_BEGUN = "has run what it was given, which does not answer: the process may be ending, or can start no thread"
 _TEXT = """\
 try:__import__('_thread').start_new(__import__('builtins').exec,("with open(%a,'rb')as f:c=f.read()\\nexec(c,{})",{}))
 except RuntimeError:pass
@@ -40,7 +42,7 @@ class Remote:
         self.pid, self.script = pid, script
 
     def attempt(self) -> str:
-        """Asks for it, once. Raises SpprofError."""
+        """Asks for it, once; what the main thread does is not known. Raises SpprofError."""
         self.begun = True
         folder = os.path.dirname(self.script)
         is_copy = not os.path.exists(self.script)  # in another container; Python looks whether it is here, and no further
@@ -60,8 +62,29 @@ class Remote:
         return ""
 
     def end(self, has_run: bool) -> bool:
-        """False: it may yet run."""
-        return has_run
+        """Takes it back if it has not been begun. False: it may yet run."""
+        return has_run or not self.begun or _in_child(self._take_back)
+
+    def _take_back(self) -> bool:
+        with Stopped(self.pid) as process:
+            file = opened(self.pid)
+            try:
+                return self._forget(process, Memory(file))
+            finally:
+                os.close(file)
+
+    def _forget(self, process: Stopped, memory: Memory) -> bool:
+        """A thread that has begun it has taken the mark away first."""
+        python = of_process(memory, self.pid)
+        support, _, mark_at, path_at = fields("<4Q", memory.read(python.runtime + SAID[python.name]["interp_entered"] - 8, 32))
+        path = os.fsencode(self.script) + b"\0"
+        for state in states(memory, python):
+            at = state.address + support
+            if memory.read(at + path_at, len(path)) == path and memory.half(at + mark_at) == 1:
+                process.write(at + mark_at, bytes(4))
+                process.write(at + path_at, bytes(len(path)))
+                return True
+        return False
 
 
 class Entering:
@@ -82,9 +105,12 @@ class Entering:
         self._places = waking.Places(path, symbols, first + _ZERO, waking.way_back(maps))
         self._call: Optional[pending.Call] = pending.Call(layout, symbols, _TEXT % (script,))
         self._is_put = False
+        self._last = waking.Woken("")
 
     def attempt(self) -> str:
-        """Brings the main thread to it; again, if it was not enough. What the main thread does; '' if it has come."""
+        """Brings the main thread to it; again, if it was not enough, but not where it has been in vain. What it does."""
+        if self._last.stays is not None and not self._last.stays.is_left():
+            return self._last.does
         maps = Maps(self.pid)
         with Stopped(self.pid) as process:
             return self._attempt(process, maps)
@@ -100,9 +126,10 @@ class Entering:
         queue = call.queue(process)
         self.begun = not call.waits(queue)
         if self.begun:
-            return ""
+            return _BEGUN
         call.announce(process, queue)
-        return waking.wake(process, maps, queue, self._places).does
+        self._last = waking.wake(process, maps, queue, self._places)
+        return self._last.does
 
     def _check_version(self, process: Stopped) -> None:
         at = self._places.symbols.get(_VERSION)
@@ -112,21 +139,11 @@ class Entering:
                 raise Unsupported(f"process {self.pid} runs Python {name_of(version)}")
 
     def end(self, has_run: bool) -> bool:
-        """Leaves nothing of it in the process; if it has not been begun, it will not be. False: it may yet run.
-
-        A child does it: a thread that stops too late to be let go is let go by the kernel when the child ends, but would wait
-        for as long as we live. No other thread of ours is in Python meanwhile, so the fork finds no lock taken."""
+        """Leaves nothing of it in the process; if it has not been begun, it will not be. False: it may yet run."""
         call, self._call = self._call, None
         if call is None or not self._is_put:
             return True
-        child = os.fork()
-        if not child:
-            ended = False
-            try:
-                ended = self._end(call, has_run)
-            finally:
-                os._exit(0 if ended else 1)
-        return os.waitpid(child, 0)[1] == 0
+        return _in_child(lambda: self._end(call, has_run))
 
     def _end(self, call: pending.Call, has_run: bool) -> bool:
         for _ in range(10):
@@ -137,6 +154,19 @@ class Entering:
             except (SpprofError, OSError):
                 return False  # it has ended, or cannot be stopped
         return False
+
+
+def _in_child(work: Callable[[], bool]) -> bool:
+    """What it returns; False if it raises. A thread that stops too late to be let go is let go by the kernel when the child ends,
+    but would wait for as long as we live. No other thread of ours is in Python meanwhile, so the fork finds no lock taken."""
+    child = os.fork()
+    if not child:
+        ended = False
+        try:
+            ended = work()
+        finally:
+            os._exit(0 if ended else 1)
+    return os.waitpid(child, 0)[1] == 0
 
 
 def _symbols(maps: Maps, path: str, names: List[str]) -> Tuple[Dict[str, int], int]:

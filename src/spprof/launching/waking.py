@@ -37,6 +37,7 @@ _RESTART_BLOCK = -516  # another call, which a signal's frame makes impossible
 _SYSCALL = b"\x0f\x05"
 _LOAD, _LOADED_WITHIN = 0xB8, 32  # mov $NUMBER, %eax; bytes before the end of the system call's instruction
 _SIGRETURN = b"\x48\xc7\xc0\x0f\x00\x00\x00" + _SYSCALL  # mov $15, %rax; syscall: in each C library
+ENDED = "has ended"
 _RUNS = "runs C code that does not end"  # if it is still so after a while: Python code would have come to its calls
 _RELEASED = 1  # PyGILState_UNLOCKED: what PyGILState_Ensure gives to a thread that is without the lock
 
@@ -54,11 +55,29 @@ _C_LIBRARY = ("libc.", "libc-", "libpthread", "ld-")
 _FRAME = 8 + 40 + 256 + 8 + 128  # return address, ucontext, sigcontext, mask, siginfo
 
 
-class Woken(NamedTuple):
-    """Whether the main thread goes to its pending calls by itself now; if not, what it does instead."""
+class Place(NamedTuple):
+    """In a system call of a thread: nothing has happened to it as long as it is there."""
 
-    comes: bool
+    pid: int
+    tid: int
+    stack: int
+    code: int
+
+    def is_left(self) -> bool:
+        """Without stopping it. Also if that is not known."""
+        try:
+            with open(f"/proc/{self.pid}/task/{self.tid}/syscall") as file:
+                words = file.read().split()  # of one that runs there is one
+        except OSError:
+            return True
+        return words[-2:] != [hex(self.stack), hex(self.code)]
+
+
+class Woken(NamedTuple):
+    """What the main thread does, and where it stays if it does not go to its pending calls by itself now."""
+
     does: str
+    stays: Optional[Place] = None
 
 
 class Places(NamedTuple):
@@ -82,37 +101,38 @@ def wake(process: Stopped, maps: Maps, queue: Queue, places: Places) -> Woken:
     """Leads the main thread to the queue."""
     tid = main_thread(process, queue)
     if tid is None:
-        return Woken(False, "has ended")
+        return Woken(ENDED)
     registers = process.registers(tid)
     call, result = registers["orig_rax"], registers["rax"]
     if call < 0:
-        return Woken(True, _RUNS if queue.main_holds_lock() else "runs native code")
+        return Woken(_RUNS if queue.main_holds_lock() else "runs native code")
     if not process.stopped_for_us(tid) or result not in (*_RESTARTS, _RESTART_BLOCK, _EINTR):
-        return Woken(True, _RUNS)  # the call is at its end
+        return Woken(_RUNS)  # the call is at its end
     if call == _RESTART:
         call = _first_call(process, registers)
     if call == _FUTEX:
         process.set_registers(tid, {**registers, "rax": _EINTR, "orig_rax": -1})
-        return Woken(True, "waits for a lock")
+        return Woken("waits for a lock")
     name = _WAITS.get(call, f"system call {call}")
+    stays = Place(process.pid, tid, registers["rsp"], registers["rip"])
     caller = _caller(process, maps, registers, places.interpreter)
     if caller:
-        return Woken(False, f"waits in {name}, called by {caller}")
+        return Woken(f"waits in {name}, called by {caller}", stays)
     if queue.main_holds_lock():
-        return Woken(False, f"waits in {name} with the interpreter's lock")
+        return Woken(f"waits in {name} with the interpreter's lock", stays)
     if call not in _WAITS:
-        return Woken(False, f"is in {name}")
+        return Woken(f"is in {name}", stays)
     if queue.signal_waits() or _signals(process.pid, tid):
         # Its own function comes first, and may raise: CPython calls it where that is expected.
         process.set_registers(tid, {**registers, "rax": _EINTR, "orig_rax": -1})
-        return Woken(True, f"waits in {name}")
+        return Woken(f"waits in {name}")
     frames = _frames(process, maps, tid, registers, places)
     if frames is None:
-        return Woken(False, f"waits in {name}, and there is no way from there")
+        return Woken(f"waits in {name}, and there is no way from there", stays)
     process.write(*frames)
     away = {"rip": places.symbols[ENSURE], "rsp": frames[0], "rax": 0, "orig_rax": -1}
     process.set_registers(tid, {**registers, **away})
-    return Woken(True, f"waits in {name}")
+    return Woken(f"waits in {name}")
 
 
 def _caller(process: Stopped, maps: Maps, registers: Dict[str, int], interpreter: str) -> str:

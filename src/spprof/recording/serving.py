@@ -2,7 +2,9 @@
 to become of the profile that is being taken.
 
 It sends three words, each with a zero byte after it: its version, what it asks for, and about what. It gets one: what is wrong,
-or nothing. (JSON would have the process import `re`, while its own threads want to run.)
+or nothing. (JSON would have the process import `re`, while its own threads want to run.) That the first word is the version, that
+nothing after it is looked at if it is another one than ours, and how the answer ends, stays so in all versions: a process may run
+with an older spprof, or a newer one, than that of the command.
 
 PROFILE, options: with it comes the descriptor of the file that the profile goes to. A further byte, or the end of the connection,
 ends the profile; if the other process is still there, it gets a second word. One of CONTROLS, path: for `spprof ctl`; the path of
@@ -24,11 +26,20 @@ REQUEST_MOST = 8192  # bytes: a path and some
 PROFILE = "profile"
 CONTROLS = ("pause", "resume", "stop")
 _INT = 4  # bytes of a descriptor
+_WORDS = 3  # of a request
 
 
 def request(what: str, about: str) -> bytes:
     """What the other process sends."""
     return b"".join(os.fsencode(word) + b"\0" for word in (__version__, what, about))
+
+
+def differ(own: str, other: str) -> str:
+    """What a process with version `own` says to a command of version `other`, which may be older or newer."""
+    return (
+        f"it runs with spprof {own}, and this command is of spprof {other}: "
+        f"use spprof {own} here (pip install spprof=={own}), or start the program again with spprof {other}"
+    )
 
 
 def serve(connection: Any) -> None:
@@ -48,39 +59,42 @@ def serve(connection: Any) -> None:
 
 def _begin(connection: Any) -> Optional[Tuple[Any, Any]]:
     """The profile that has begun; None: what was asked for is done."""
-    from . import api  # if this interpreter has no core, that is an answer, too
-    from .options import Options
-
-    (version, what, about), descriptor = _receive(connection)
+    descriptors: List[int] = []
     try:
-        if version != __version__:
-            raise Unsupported(f"this process has spprof {__version__}, and the other one {version}: they must be equal")
+        what, about = _receive(connection, descriptors)
+        from . import api  # if this interpreter has no core, that is an answer, too
+        from .options import Options
+
         if what in CONTROLS:
             api.control(what, about or None)
             return None
-        if what != PROFILE or descriptor < 0:
+        if what != PROFILE or not descriptors:
             raise ValueError("a request without a file")
-        return api.begin_into(Options.of_text(about), descriptor)
+        return api.begin_into(Options.of_text(about), descriptors[0])
     finally:
-        if descriptor >= 0:
-            os.close(descriptor)
+        for one in descriptors:
+            os.close(one)
 
 
-def _receive(connection: Any) -> Tuple[List[str], int]:
-    """A request's words, and the descriptor that came with it; -1: none."""
+def _receive(connection: Any, descriptors: List[int]) -> Tuple[str, str]:
+    """What is asked for, and about what. What comes with it is added to the descriptors."""
     import _socket
 
-    words, descriptor = b"", -1
-    while words.count(b"\0") < 3:
-        data, extra, _, _ = connection.recvmsg(REQUEST_MOST, _socket.CMSG_SPACE(_INT))
+    data = b""
+    while data.count(b"\0") < _WORDS:
+        more, extra, _, _ = connection.recvmsg(REQUEST_MOST, _socket.CMSG_LEN(_INT))
         for level, kind, sent in extra:
-            if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS and descriptor < 0:
-                descriptor = int.from_bytes(sent[:_INT], sys.byteorder)
-                os.set_inheritable(descriptor, False)
-        words += data
-        if not data or len(words) > REQUEST_MOST:
+            if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
+                descriptors.append(int.from_bytes(sent[:_INT], sys.byteorder))
+                os.set_inheritable(descriptors[-1], False)
+        data += more
+        version, end, _ = data.partition(b"\0")
+        if end and os.fsdecode(version) != __version__:
+            raise Unsupported(differ(__version__, os.fsdecode(version)))
+        if not more or len(data) > REQUEST_MOST:
             raise ValueError("a request that ended early or is too long")
-    return [os.fsdecode(word) for word in words.split(b"\0")[:3]], descriptor
+    _, what, about = data.split(b"\0")[:_WORDS]
+    return os.fsdecode(what), os.fsdecode(about)
 
 
 def _wait(connection: Any) -> None:
