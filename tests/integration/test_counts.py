@@ -182,6 +182,59 @@ def test_counts_of_jumps_are_cprofiles():
     assert by_function(counts_of(work)) == of_cprofile(work) - closed_because_watched(work)
 
 
+LAZILY = {  # a name that is loaded when it is first used, in line 3
+    "LazyLoader": """
+def go():
+    return lazily.use(4) + lazily.use(1)
+spec = importlib.util.find_spec("lazily")
+spec.loader = importlib.util.LazyLoader(spec.loader)
+lazily = sys.modules["lazily"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(lazily)
+""",
+    "lazy import": """
+def go():
+    return lazily.use(4) + lazily.use(1)
+lazy import lazily
+""",
+    "lazy from": """
+def go():
+    return use(4) + use(1)
+lazy from lazily import use
+""",
+}
+
+
+@pytest.mark.parametrize("kind", LAZILY)
+def test_counts_of_a_lazy_import_are_cprofiles(kind, tmp_path, monkeypatch):
+    """Its loading is called by the line that first uses it, with all that the module's own body calls."""
+    if kind != "LazyLoader" and sys.version_info < (3, 15):
+        pytest.skip("PEP 810 is of 3.15")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    file = tmp_path / "lazily.py"
+    file.write_text("def leaf():\n    return 1\n\ndef use(n):\n    return sum([leaf() for _ in range(n)])\n\nuse(3)\n")
+    code = compile(LAZILY[kind], str(tmp_path / "user.py"), "exec")
+
+    def is_loaded():
+        module = sys.modules.get("lazily")
+        return module is not None and "use" in object.__getattribute__(module, "__dict__")
+
+    def work():
+        sys.modules.pop("lazily", None)
+        names = {"importlib": importlib, "sys": sys}
+        exec(code, names)
+        assert not is_loaded()
+        assert names["go"]() == 5 and is_loaded()
+
+    work(), work()  # what is cached at the first time
+    found = counts_of(work)
+    assert by_function(found) == of_cprofile(work) - closed_because_watched(work)
+    assert {f.name: n for f, (n, _) in found.functions().items() if f.file == str(file)} == {
+        "<module>": 1, "use": 3, "leaf": 8, **({"<listcomp>": 3} if sys.version_info < (3, 12) else {}),
+    }  # fmt: skip
+    assert by_place(found) == Twin().run(work)
+    sys.modules.pop("lazily", None)
+
+
 @pytest.mark.parametrize("case", counted.CASES, ids=lambda case: case.__name__)
 def test_places_are_those_of_a_twin(case):
     case()
