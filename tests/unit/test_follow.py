@@ -12,6 +12,8 @@ from spprof_file import Writer
 
 from spprof import BadFile, Profile
 from spprof.live.follow import Follower
+from spprof.live.picture import picture
+from spprof.model.waits import REASONS
 
 
 def figures(profile):
@@ -169,3 +171,43 @@ def test_another_kind_of_file_is_refused(tmp_path):
     file.write_bytes(b"\x89SQLite")
     with pytest.raises(BadFile, match=r"not a \.spprof file"):
         follower.read()
+
+
+def test_what_was_waited_for_and_who_held_it(tmp_path):
+    """Beside the function that waited, and of each thread: as reports say it of the whole file."""
+    file = tmp_path / "p.spprof"
+    writer = Writer(mode="wall")
+    save, wait = ("save", "Store.save", "/srv/store.py", 40, 44), ("wait", "wait", "/srv/app.py", 3, 4)
+    pool = [("_bootstrap", "_bootstrap", "/usr/lib/python3.11/threading.py", 1, 2)]
+    off, numbers = 4, {name: number for number, name in enumerate(REASONS)}
+    at, kept = 10_000, None
+    for turn in range(3):
+        for stack, us, thread, flags, reason, on, by in (
+            ([save], 3000, 1, 0, "running", None, 0),
+            ([(*MAIN, 3), wait], 1000, 0, off, "lock", None, 2),
+            ([(*MAIN, 3), wait], 800, 0, off, "io", "pipe:[7]", 0),
+            ([(*MAIN, 3), wait], 100, 0, 0, "running", None, 0),
+            ([(*MAIN, 3)], 100, 0, off, "sleep", None, 0),
+            ([(*MAIN, 3)], 900, 0, 0, "running", None, 0),
+            (pool, 1000, 2, off, "lock", None, 0),
+        ):
+            at += us
+            writer.sample(stack, at, us, thread=thread, flags=flags, reason=numbers[reason], on=on, by=by)
+        writer.flush()
+        if not turn:
+            writer.json(b"T", [{"id": i, "tid": 7 + i, "name": name} for i, name in enumerate(["Main", "worker", "pool"])])
+        file.write_bytes(writer.data)
+        kept = kept or Follower(file)
+        kept.read()
+    shown = picture(kept.profile())
+    assert {row[0]: row[4] for row in shown.threads} == {
+        "Main": "a lock, held by worker 34.5%; input or output: pipe:[7] 27.6%; sleep 3.4%",
+        "worker": "",
+        "pool": "idle 100.0%",
+    }
+    names = {row[-1].partition(" (")[0]: row[-1] for row in shown.functions}
+    assert names["wait"].endswith("app.py:3) · a lock") and names["_bootstrap"].endswith(" · idle")
+    assert not any("·" in names[each] for each in ("Store.save", MAIN[0]))
+    assert all("·" not in row[-1] for row in picture(kept.profile(), thread="worker").functions)
+    kept.forget()
+    assert [row[4] for row in picture(kept.profile()).threads if row[4]] == []

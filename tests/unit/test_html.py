@@ -21,7 +21,10 @@ from spprof_file import Writer
 from spprof import BadOption, Profile, formats
 from spprof.formats import _sources, html
 from spprof.model import NO_FRAMES, TRUNCATION, Marker
+from spprof.model.explained import explained
 from spprof.model.filtering import filtered
+from spprof.model.records import HOLDS_GIL
+from spprof.model.waits import REASONS
 
 EVENTS = [
     {"type": 0, "name": "time", "unit": "nanoseconds", "period": 1_000_000},
@@ -62,11 +65,13 @@ class Page:
             assert delta > 0
             stacks.append((*stacks[node - delta], self.frames[frame]))
         self.stacks = [stacks[node] for node in self.column()]
+        self.waits = [self.about["waits"][wait - 1] if wait else None for wait in self.column()]  # of each stack
         self.samples, *self.others = (self.samples_of(each) for each in [self.about, *self.about.get("others", [])])
         assert self.at == len(self.data)
 
     def samples_of(self, about):
         samples, unit = [], self.about["unit_ns"]
+        self.waited = []  # of each sample of the type that was read last
         for thread, _, _ in self.about["threads"]:
             now = 0
             for step, reported, stack, more, flags, label in zip(*(self.column() for _ in range(6))):
@@ -77,6 +82,7 @@ class Page:
                     weight = reported * about["weight_unit"]
                 assert weight >= 0
                 time = self.about["start_ns"] + now * unit
+                self.waited.append(self.waits[stack])
                 samples.append((thread, time, weight, self.stacks[stack], more + 1, flags, label))
         return samples
 
@@ -148,6 +154,48 @@ def test_numbers_beyond_32_bits_keep_their_sums():
     unit = read.about["weight_unit"]
     assert unit == 1000
     assert sum(sample[2] for sample in read.samples) == pytest.approx(sum(profile.column("weight")), abs=unit)
+
+
+OFF, HOLDER = 4, "worker (8) in Store.save (store.py:40)"
+WAITS = (
+    # stack, us, thread, flags, reason, on, by -> what the page says of it
+    ("main", 1000, 0, 0, "running", None, 0, None),
+    ("main", 1000, 0, OFF, "sleep", None, 0, ["sleep", "", ""]),
+    ("main", 2000, 0, OFF, "io", "socket 10.0.0.3:5432", 0, ["input or output", "socket 10.0.0.3:5432", ""]),
+    ("save", 500, 1, HOLDS_GIL, "running", None, 0, None),
+    ("main", 3000, 0, OFF, "gil", None, 2, ["the GIL", "", HOLDER]),
+    ("main", 1000, 0, OFF, "lock", None, 2, ["a lock", "", HOLDER]),
+    ("main", 1000, 0, OFF, "lock", None, 0, ["a lock", "", ""]),
+    ("main", 1000, 0, OFF, "running", None, 0, ["unknown", "", ""]),
+)
+
+
+def waiting(**header):
+    writer = Writer(mode="wall", **header)
+    stacks = {"main": [("main", "main", "/srv/app.py", 1, 9)], "save": [("save", "Store.save", "/srv/store.py", 40, 44)]}
+    at = 10_000
+    for name, us, thread, flags, reason, on, by, _ in WAITS:
+        at += us
+        writer.sample(stacks[name], at, us, thread=thread, flags=flags, reason=REASONS.index(reason), on=on, by=by)
+    writer.flush()
+    writer.json(b"T", [{"id": 0, "tid": 7, "name": "Main"}, {"id": 1, "tid": 8, "name": "worker"}])
+    return Profile(writer.data)
+
+
+def test_what_was_waited_for_is_in_the_page_with_its_holder():
+    profile = waiting()
+    read = Page(page(profile))
+    assert read.samples == expected(profile)
+    by_thread = [row for thread in (0, 1) for row in WAITS if row[2] == thread]
+    assert read.waited == [row[-1] for row in by_thread]
+    alone = Page(page(profile, thread="worker"))
+    assert alone.samples == expected(profile, "worker") and alone.waited == [None]
+
+
+def test_of_cpu_time_and_of_frames_that_say_it_nothing_is_waited_for(data):
+    for profile in (Profile(data), explained(waiting())):
+        read = Page(page(profile))
+        assert read.samples == expected(profile) and read.about["waits"] == []
 
 
 def test_one_thread_alone(data):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from browser import BROWSER, BROWSER_MARKS, environment
 from spprof_file import Writer
-from test_html import NAMES, hostile
+from test_html import HOLDER, NAMES, hostile, waiting
 
 from spprof import Profile
 from spprof.model import Marker, intervals
@@ -183,6 +183,22 @@ def test_a_little_that_was_lost_is_no_alarm(browser, tmp_path, lost, red):
     browser.open(path=str(tmp_path / "x.html"))
     shown = "[...document.querySelectorAll('.chips .bad')].map((e) => e.innerText.split('\\n')[0])"
     assert browser.evaluate(script=shown) == (["lost"] if red else [])
+
+
+def test_a_box_says_what_was_waited_for_and_who_held_it(browser, tmp_path):
+    """Beside its name if that is most of it, as in the time when it waited for the GIL alone."""
+    waiting().save(tmp_path / "waiting.html", format="html")
+    for part, name, said in [
+        ("", "main (app.py:1)", f"waited: 3.00 ms the GIL, held by {HOLDER}; 2.00 ms input or output: socket 10.0.0.3:5432;"),
+        ("#range=12000,12501", "main (app.py:1) \u00b7 the GIL", f"waited: 3.00 ms the GIL, held by {HOLDER}"),
+    ]:
+        browser.open(path=str(tmp_path / "waiting.html"), fragment=part)
+        browser.press(key="1")
+        browser.evaluate(script="document.getElementById('flame').focus()")
+        browser.press(key="ArrowDown")
+        assert browser.selected().startswith(f"{name}: "), browser.selected()
+        assert said in browser.said("flame-about")
+    assert browser.troubles() == []
 
 
 @pytest.mark.parametrize("by", ["function", "line"])

@@ -8,6 +8,7 @@ import { indexOfByte, pieces, sourceLines } from '../src/data/source'
 import { callTree, invertedTree, type Call } from '../src/data/calls'
 import { reshape, Role } from '../src/data/shape'
 import { callees, callers, layout, topLevel, treeOf, weighted } from '../src/data/tree'
+import { mainReasons, waitsIn } from '../src/data/waits'
 import type { Profile } from '../src/data/profile'
 import { made } from './made'
 
@@ -211,6 +212,7 @@ describe('a page', () => {
   const json = {
     format: 1, header: {}, unit: 'nanoseconds', unit_ns: 10_000, start_ns: 1_000_000_000, end: { stop_ns: 1_700_049_000 }, threads: [[4, 77, 'T']], markers: [['gc', 4, 70000, 3, {}]], label_sets: [{}], sources: {}, changed: [], without: {},
     strings: ['f', '/f.py', '\ud800'], functions: [[0, 2, 1, 9, 0]],
+    waits: [['a lock', '', 'worker (71)']],
   }
   const page = (about: object, ...more: number[]) => {
     const text = [...new TextEncoder().encode(JSON.stringify(about))]
@@ -218,7 +220,7 @@ describe('a page', () => {
       ...u32(text.length), ...text,
       ...column([0], 0), ...column([300], 2), ...column([0], 0), ...column([5], 1), ...column([7], 1), ...column([0], 0), ...column([0], 0),
       ...column([1], 1), ...column([0], 0), // nodes
-      ...column([1], 1), // stacks
+      ...column([1], 1), ...column([1], 1), // stacks
       ...more,
     ])
   }
@@ -234,6 +236,7 @@ describe('a page', () => {
     expect(profile).toMatchObject({ unit: 10_000, weightUnit: 10_000, type: 'time', counts: '', timed: true, duration: 70005, fns: [{ name: 'f', qualname: '\ud800', file: '/f.py', line: 9 }] })
     expect([...profile.frames.line, ...profile.frames.col, ...profile.frames.endCol]).toEqual([300, 5, 7])
     expect([[...profile.parent], [...profile.frame], [...profile.stacks]]).toEqual([[0, 0], [0, 0], [1]])
+    expect(profile.waits[profile.waited[0]! - 1]).toEqual(['a lock', '', 'worker (71)'])
     const [thread] = profile.threads
     expect([[...thread!.time], [...thread!.weight], [...thread!.extraTicks!], thread!.flags]).toEqual([[5, 66005], [5, 0], [0, 2], null])
   })
@@ -291,6 +294,44 @@ test('a tree of many nodes: each pair of parent and label is one', () => {
     const row = found.row(depth).nodes
     expect([...row].every((node, i) => i === 0 || tree.parent[node] !== tree.parent[row[i - 1]!] || ns[row[i - 1]!]! >= ns[node]!)).toBe(true)
   }
+})
+
+describe('what was waited for', () => {
+  const profile = made([
+    { stack: 'm a', time: 10, weight: 10 },
+    { stack: 'm a', time: 30, weight: 20, wait: ['a lock', '', 'w (71)'] },
+    { stack: 'm a b', time: 70, weight: 40, wait: ['input or output', 'pipe', ''], label: 1 },
+    { stack: 'm a b', time: 72, weight: 2, wait: ['input or output', 'file', ''] },
+    { stack: 'm a b', time: 77, weight: 5, wait: ['a lock', '', 'w (71)'] },
+    { stack: 't a', time: 3, weight: 3, wait: ['a lock', '', 'v (72)'], thread: 1 },
+    { stack: 't b', time: 8, weight: 5, thread: 1 },
+  ], [{}, { x: '1' }])
+  const looked = (filter: object) => {
+    const { list, nodes, sums } = functions(profile, aggregate(profile, { ...EVERYTHING, ...filter }))
+    const all = weighted(profile, treeOf(profile, nodes), sums)
+    const { parent, label } = all.tree
+    const path = (node: number): string => (node ? `${path(parent[node]!)} ${list.list[label[node]!]!.fn.name}`.trim() : '')
+    const named = Array.from(parent, (_, node) => path(node))
+    const reasons = mainReasons(all, profile, sums)
+    return {
+      reasons: Object.fromEntries(named.map((name, node) => [name, reasons[node]]).filter(([, reason]) => reason)),
+      waits: (name: string) => waitsIn(all, profile, sums, named.indexOf(name)).map(({ text, ns }) => [text, ns / 1000]),
+    }
+  }
+  test('a box has the reason for which most of it waited itself', () => {
+    expect(looked({}).reasons).toEqual({ 'm a b': 'input or output', 't a': 'a lock' })
+    expect(looked({ range: [0, 40] }).reasons).toEqual({ 'm a': 'a lock', 't a': 'a lock' })
+    expect(looked({ threads: new Set([1]) }).reasons).toEqual({ 't a': 'a lock' })
+  })
+  test('all that was waited in it and below, with who held it', () => {
+    const { waits } = looked({})
+    const [pipe, file, lock] = ['input or output: pipe', 'input or output: file', 'a lock, held by w (71)']
+    expect(waits('m')).toEqual([[pipe, 40], [lock, 25], [file, 2]])
+    expect(waits('m a b')).toEqual([[pipe, 40], [lock, 5], [file, 2]])
+    expect(waits('t')).toEqual([['a lock, held by v (72)', 3]])
+    expect(waits('t b')).toEqual([])
+    expect(looked({ labels: { x: '1' } }).waits('m')).toEqual([[pipe, 40]])
+  })
 })
 
 describe('stacks without some functions', () => {

@@ -1,5 +1,5 @@
 // Profiles made by hand: functions are named `f`, `f:line` or `f:line:col-endCol`.
-import { Kind, type Profile, type Thread } from '../src/data/profile'
+import { Kind, type Profile, type Thread, type Wait } from '../src/data/profile'
 
 export interface Sample {
   stack: string // frames from root to leaf, with spaces between
@@ -9,13 +9,15 @@ export interface Sample {
   ticks?: number
   label?: number
   flags?: number
+  wait?: Wait
 }
 
 export function made(samples: Sample[], labelSets: Record<string, string>[] = [{}]): Profile {
   const fnIds = new Map<string, number>()
   const frameIds = new Map<string, number>()
   const nodeIds = new Map<string, number>()
-  const stackIds = new Map<number, number>()
+  const stackIds = new Map<string, number>()
+  const [waits, waited] = [[] as Wait[], [] as number[]]
   const columns = { fn: [] as number[], line: [] as number[], endLine: [] as number[], col: [] as number[], endCol: [] as number[] }
   const [parent, frame, stacks] = [[0], [0], [] as number[]]
   const frameOf = (text: string): number => {
@@ -47,11 +49,14 @@ export function made(samples: Sample[], labelSets: Record<string, string>[] = [{
   const list = [...threads].map(([id, some]): Thread => {
     const stack = some.map((sample) => {
       const node = nodeOf(sample.stack.split(' '))
-      if (!stackIds.has(node)) {
-        stackIds.set(node, stacks.length)
+      const key = `${node} ${sample.wait ?? ''}`
+      if (!stackIds.has(key)) {
+        stackIds.set(key, stacks.length)
         stacks.push(node)
+        if (sample.wait && !waits.some((one) => `${one}` === `${sample.wait}`)) waits.push(sample.wait)
+        waited.push(1 + waits.findIndex((one) => `${one}` === `${sample.wait}`))
       }
-      return stackIds.get(node)!
+      return stackIds.get(key)!
     })
     const column = (pick: (sample: Sample) => number) => Uint32Array.from(some, pick)
     return {
@@ -75,6 +80,8 @@ export function made(samples: Sample[], labelSets: Record<string, string>[] = [{
     parent: Uint32Array.from(parent),
     frame: Uint32Array.from(frame),
     stacks: Uint32Array.from(stacks),
+    waits,
+    waited: Uint32Array.from(waited),
     threads: list,
     markers: [],
     labelSets,

@@ -11,7 +11,7 @@ Columns, in this order; ids count from 0:
 
   of each frame       function id; line; end line; column + 1; end column + 1; string id + 1 of its source; line of its source
   of each node        its id - its parent's id; frame id. Node 0 is the root: it has neither, and both columns begin with node 1
-  of each stack       node id of the leaf. The commonest stacks come first
+  of each stack       node id of the leaf; what was waited for: its place in `waits` + 1, 0: nothing. The commonest come first
   of each type of samples, of each thread of the JSON, of each sample in order of time
                       step: units since the thread's sample before (the first: since `start_ns`)
                       of time: zigzag(weight - step), in units; of another type: the weight, in `weight_unit`
@@ -20,7 +20,7 @@ Columns, in this order; ids count from 0:
 A unit is `unit_ns`: 1 us for short profiles, else 10 us or more. Rounding does not add up: the sums of steps and of weights are
 right to two units at each sample. `unit` of the JSON is what weights count; `weight_unit` is 1 unless they exceed 32 bits. Both,
 `header`, `stats` and `losses` are those of the first type. `others` has the same of each other type, if there are any.
-`[truncated]` and `[no Python frames]` are ordinary frames here.
+`[truncated]` and `[no Python frames]` are ordinary frames here. `waits` has the reason, what it is, and who held that, or ''.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterable, Iterator, List,
 from ..model.calls import Function
 from ..model.sums import merged
 from ._sources import Texts
+from ._waits import Waits
 
 if TYPE_CHECKING:
     from ..model.calls import Calls
@@ -68,23 +69,26 @@ def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
     last = max((each.column("time_ns")[samples[-1]] for each, samples in pairs), default=start)
     unit = _unit(sum(len(samples) for _, samples in pairs), last - start)
     sums = [each.stack_sums(options.thread) for each in types]
-    tables = _Tables(profile, merged(sums)[0])
+    waits = Waits(types)
+    samples_of: List[Sums] = [(waits.samples(place, each, options.thread), {}) for place, each in enumerate(types)]
+    tables = _Tables(profile, merged(samples_of)[0], waits)
     first, *others = reported = [_of_type(each) for each in types]
     about = _about(profile, first, ids, start, unit)
     if others:
         about["others"] = others
-    about.update(strings=list(tables.strings), functions=tables.functions)
+    about.update(strings=list(tables.strings), functions=tables.functions, waits=waits.listed)
     if profile.calls is not None and options.thread is None:
         about.update(calls=tables.calls(profile.calls), calls_missing=profile.calls.missing)
     found = Texts(profile, _by_heat(profile, sums, tables), options.sources)
     about.update(sources=found.texts, changed=list(found.changed), without=found.without)
     text = json.dumps(about, separators=(",", ":")).encode("ascii")
     stream.write(len(text).to_bytes(4, "little") + text)
-    for column in (*tables.frames, tables.parents, tables.nodes, tables.stacks):
+    for column in (*tables.frames, tables.parents, tables.nodes, tables.stacks, tables.waits):
         stream.column(column)
-    for each, some, of_type in zip(types, threads, reported):
+    for place, (each, some, of_type) in enumerate(zip(types, threads, reported)):
+        keys = waits.keys(place)
         for samples in some:
-            for column in _columns(each, samples, tables.ids, start, unit, of_type.get("weight_unit", 0)):
+            for column in _columns(each, samples, keys, tables.ids, start, unit, of_type.get("weight_unit", 0)):
                 stream.column(column)
     stream.close()
     out.write(tail)
@@ -160,7 +164,7 @@ def _take(column: Sequence[int], samples: Samples) -> Sequence[int]:
 
 
 def _columns(
-    profile: ProfileData, samples: Samples, ids: Dict[int, int], start: int, unit: int, weight_unit: int
+    profile: ProfileData, samples: Samples, keys: Sequence[int], ids: Dict[int, int], start: int, unit: int, weight_unit: int
 ) -> Iterable[array[int]]:
     """`weight_unit`: 0 of time."""
     times, weights = _take(profile.column("time_ns"), samples), _take(profile.column("weight"), samples)
@@ -170,7 +174,6 @@ def _columns(
     else:
         yield from _steps(times, weights, start, unit)
     del times, weights
-    keys = profile.stack_keys()
     yield array("I", map(ids.__getitem__, keys if isinstance(samples, range) else map(keys.__getitem__, samples)))
     counts = _take(profile.column("count"), samples)
     if len(counts) and (min(counts) < 1 or max(counts) > 1 << 32):  # of another profiler's file
@@ -211,17 +214,19 @@ def _rounded(weights: Sequence[int], unit: int) -> array[int]:
 class _Tables:
     """Strings, functions, frames, nodes and stacks of some samples, with new numbers: only what occurs."""
 
-    def __init__(self, profile: ProfileData, samples: Dict[int, int]) -> None:
+    def __init__(self, profile: ProfileData, samples: Dict[int, int], waits: Waits) -> None:
         self.strings: Dict[str, int] = {}
         # Name, qualname, file, first line, kind: 0 Python, 1 native, 2 a mark.
         self.functions: List[Tuple[int, int, int, int, int]] = []
         self.frames: Tuple[array[int], ...] = tuple(array("I") for _ in range(7))
-        self.parents, self.nodes, self.stacks = array("I"), array("I"), array("I")
-        self.ids: Dict[int, int]  # key -> stack
+        self.parents, self.nodes, self.stacks, self.waits = array("I"), array("I"), array("I"), array("I")
+        self.ids: Dict[int, int]  # key of `Waits` -> stack
         self.files: Dict[str, bool] = {}  # file -> native
         self._known: Dict[Any, int] = {}
         # A node for each of the tree's that a stack passes through: large trees are not merged again, one call after the other.
-        nodes = _with_callers(profile.tree.parents, samples)
+        order = sorted(sorted(samples), key=samples.__getitem__, reverse=True)
+        split = list(map(waits.split, order))
+        nodes = _with_callers(profile.tree.parents, (stack for stack, _ in split))
         made = dict(zip(nodes, range(1, len(nodes) + 1)))
         made[0] = 0
         above = map(made.__getitem__, map(profile.tree.parents.__getitem__, nodes))
@@ -229,9 +234,9 @@ class _Tables:
         frames = list(map(profile.tree.frames.__getitem__, nodes))
         known = {id: self._frame(profile.frame(id), profile.first_line(id)) for id in dict.fromkeys(frames)}
         self.nodes.extend(map(known.__getitem__, frames))
-        order = sorted(sorted(samples), key=samples.__getitem__, reverse=True)
         self.ids = dict(zip(order, range(len(order))))
-        self.stacks.extend(map(made.__getitem__, order))
+        self.stacks.extend(made[stack] for stack, _ in split)
+        self.waits.extend(wait for _, wait in split)
 
     def calls(self, counted: Calls) -> List[Optional[Tuple[int, int]]]:
         """Exact calls and resumes of each function. One in Python that was never seen to begin has 0, of others nobody knows."""

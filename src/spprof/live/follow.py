@@ -13,15 +13,19 @@ from typing import Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
 from ..errors import BadFile
 from ..files.profile import Profile
 from ..model.filtering import has_labels
-from ..model.layout import VALUE_COLUMNS, columns_of
-from ..model.records import TRUNCATED
+from ..model.layout import VALUE_COLUMNS, changed, columns_of
+from ..model.records import OFF_CPU, TRUNCATED
 from ..model.sums import Sums, merged, moved, sums_by_thread
 from ..model.types import TIME, listed_types
+from ..model.waits import reasons
 from ..readers.about import header_of
 from ..readers.loading import prepared, typed
 from ..readers.spprof import _BLOCK, MAGIC, Reading, _block
 
 _CHUNK = 1 << 22
+
+# A sample's thread and stack, its flags TRUNCATED and OFF_CPU; reason, waits_on, held_by: as in the file.
+_Why = Tuple[int, int, int, int, int, int]
 
 
 class Follower:
@@ -53,6 +57,7 @@ class Follower:
         self._missing = 1  # bytes that have to come before there is something to do
         self._reading: Optional[Reading] = None
         self._sums: Tuple[Dict[int, Sums], Dict[int, Sums]] = ({}, {})  # by thread, of whole and of truncated stacks
+        self._waited: Dict[_Why, int] = {}  # what of them was waited
         self._seen: Counter[int] = Counter()  # samples of each thread
         self._number = TIME  # of the type, in the file
         self._matches: Dict[int, bool] = {}  # text of a set of labels -> whether it is one of those that count
@@ -117,16 +122,24 @@ class Follower:
     def _add_up(self, reading: Reading) -> None:
         """Moves the new samples into the sums."""
         columns = self._fresh(reading)
-        cut = [flags & TRUNCATED for flags in columns["flags"]]
-        chosen_columns: Sequence[Sequence[int]] = (columns["thread"], columns["stack"], columns["count"], columns["weight"], cut)
+        flags = [each & (TRUNCATED | OFF_CPU) for each in columns["flags"]]
+        whys = [columns.get(name, bytes(len(flags))) for name in ("reason", "waits_on", "held_by")]
+        names = ("thread", "stack", "count", "weight")
+        chosen_columns: Sequence[Sequence[int]] = (*map(columns.__getitem__, names), flags, *whys)
         if self.labels or self._left_out:
             chosen = [self._counts(*each, reading) for each in zip(columns["thread"], columns["label"])]
             chosen_columns = [list(compress(column, chosen)) for column in chosen_columns]
         else:
             self._seen.update(columns["thread"])
-        for truncated in sorted(set(chosen_columns[-1])):
-            chosen = [each == truncated for each in chosen_columns[-1]]
-            fresh = sums_by_thread(*(list(compress(column, chosen)) for column in chosen_columns[:-1]))
+        threads, stacks, _, weights, chosen_flags, *chosen_whys = chosen_columns
+        for weight, *why in zip(weights, threads, stacks, chosen_flags, *chosen_whys):
+            if why[2] & OFF_CPU or why[3]:
+                key: _Why = tuple(why)
+                self._waited[key] = self._waited.get(key, 0) + weight
+        cut = [each & TRUNCATED for each in chosen_flags]
+        for truncated in sorted(set(cut)):
+            chosen = [each == truncated for each in cut]
+            fresh = sums_by_thread(*(list(compress(column, chosen)) for column in chosen_columns[: len(names)]))
             for thread, sums in fresh.items():
                 known = self._sums[truncated].setdefault(thread, ({}, {}))
                 for total, part in zip(known, sums):
@@ -166,7 +179,7 @@ class Follower:
 
     def forget(self) -> None:
         """Begins new sums: what was taken until now no longer counts."""
-        self._sums = ({}, {})
+        self._sums, self._waited = ({}, {}), {}
         self._left_out = self._seen.copy()
 
     def _profile(self, whole: Optional[Set[int]] = None, cut: Optional[Set[int]] = None) -> Optional[Profile]:
@@ -192,7 +205,20 @@ class Follower:
         threads = {thread for part in self._sums for thread in part}
         profile._sums = {each: merged(moved(part[each], to) for part, to in parts if each in part) for each in sorted(threads)}
         profile._columns()["thread"] = list(profile._sums)
+        profile._columns()["waited"] = self._waited_in(profile)
         return profile
+
+    def _waited_in(self, profile: Profile) -> Dict[Tuple[int, int, int, int, int], int]:
+        """See `Columns`."""
+        moved = profile._columns()["moved"]
+        keys = [moved[(flags & TRUNCATED) != 0].get(stack, stack) for _, stack, flags, *_ in self._waited]
+        columns = {"flags": [why[2] for why in self._waited], "reason": [why[3] for why in self._waited]}
+        explained = reasons(changed(profile._columns(), columns), keys, profile.stack_frames)
+        found: Dict[Tuple[int, int, int, int, int], int] = {}
+        for (why, weight), key, reason in zip(self._waited.items(), keys, explained):
+            of = (why[0], key, reason, *why[4:])
+            found[of] = found.get(of, 0) + weight
+        return found
 
 
 def _clear_samples(reading: Reading) -> None:

@@ -85,7 +85,7 @@ class LiveView(App[None]):
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
-        self.query_one("#threads", DataTable).add_columns("thread", "total", "share", "samples")
+        self.query_one("#threads", DataTable).add_columns("thread", "total", "share", "samples", "waited for")
         self.query_one("#functions", DataTable).add_columns("self", "", "total", "", "function")
         self.query_one("#title", Static).update(text(f"waiting for {self.follower.path}"))
         self.query_one("#functions").focus()

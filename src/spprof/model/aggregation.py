@@ -34,17 +34,19 @@ def is_native(columns: Columns, frame: int) -> bool:
 
 def functions(columns: Columns, sums: Sums, by: str, only: Optional[str]) -> List[FunctionRow]:
     """See `ProfileData.functions`; `sums`: of the threads that count."""
-
-    def key_of(frame: int) -> Tuple[Any, ...]:
-        code = columns["frame_code"][frame]
-        line = columns["frame_line"][frame] if by == "line" else columns["code_line"][code]
-        key: Tuple[Any, ...] = (*code_text(columns, code), 0 if columns["code_kind"][code] else line)
-        if by == "line" and frame in columns["sources"]:
-            key = (*key[:2], *columns["sources"][frame])
-        return key
-
-    rows = [FunctionRow._make((*key, *each)) for key, each in figures(columns, sums, key_of, only).items()]
+    found = figures(columns, sums, lambda frame: key_of(columns, frame, by), only)
+    rows = [FunctionRow._make((*key, *each)) for key, each in found.items()]
     return sorted(rows, key=lambda row: (-row.self_weight, -row.total_weight, row.file, row.line, row.qualname))
+
+
+def key_of(columns: Columns, frame: int, by: str) -> Tuple[Any, ...]:
+    """The first four fields of the row of `functions` that a frame belongs to."""
+    code = columns["frame_code"][frame]
+    line = columns["frame_line"][frame] if by == "line" else columns["code_line"][code]
+    key: Tuple[Any, ...] = (*code_text(columns, code), 0 if columns["code_kind"][code] else line)
+    if by == "line" and frame in columns["sources"]:
+        key = (*key[:2], *columns["sources"][frame])
+    return key
 
 
 def figures(

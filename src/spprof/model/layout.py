@@ -146,6 +146,7 @@ class Columns(TypedDict, total=False):
     explained: bool  # the column `reason` is that of `waits.reasons`, for stacks that are not whole any more
     shape: Sequence[int]  # of each node of the whole's tree, what it is in `tree`, if functions were left out (shaping.py)
     moved: Tuple[Dict[int, int], Dict[int, int]]
+    waited: Dict[Tuple[int, int, int, int, int], int]  # without samples: their thread, stack, reason, what on, holder -> weight
 
 
 def column(columns: Columns, name: str) -> Sequence[int]:

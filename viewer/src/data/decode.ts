@@ -76,7 +76,7 @@ export function decode(bytes: Uint8Array): Profile[] {
   const parent = reader.full(1)
   for (let node = 1; node < parent.length; node++) parent[node] = node - parent[node]!
   const frame = reader.full(1)
-  const stacks = reader.full()
+  const [stacks, waited] = [reader.full(), reader.full()]
   const types = [about, ...(about.others ?? []).map((other): About => ({ ...about, ...other }))].map((about) => {
     const counts = about.unit === 'nanoseconds' ? '' : about.unit
     const threads = about.threads.map(([id, tid, name]) => thread(reader, id, tid, name, counts !== ''))
@@ -88,7 +88,7 @@ export function decode(bytes: Uint8Array): Profile[] {
   const duration = Math.ceil(Math.max(1, stop, ends.reduce((a, b) => Math.max(a, b), 0)))
   return types.map((type) => ({
     ...type, type: String(type.about.header.event ?? 'time'), timed: hasTimes(type), unit: about.unit_ns,
-    weightUnit: type.counts ? type.about.weight_unit ?? 1 : about.unit_ns, duration, fns, strings, frames, parent, frame, stacks, markers, labelSets: about.label_sets,
+    weightUnit: type.counts ? type.about.weight_unit ?? 1 : about.unit_ns, duration, fns, strings, frames, parent, frame, stacks, markers, waits: about.waits, waited, labelSets: about.label_sets,
   }))
 }
 

@@ -46,6 +46,8 @@ export interface Marker {
   data: Record<string, unknown>
 }
 
+export type Wait = [reason: string, what: string, holder: string]
+
 // Sample.flags
 export const OFF_CPU = 4 // the thread waited
 const KERNEL = 2 // kernel time, met by the kernel's tick
@@ -72,6 +74,7 @@ export interface About {
   markers: [string, number, number, number, Record<string, unknown>][]
   strings: string[]
   functions: [number, number, number, number, number][]
+  waits: Wait[]
   calls?: ([number, number] | null)[] // exact calls and resumes of each function, where they were counted
   calls_missing?: string // what was not, in words
   sources: Record<string, string>
@@ -94,6 +97,8 @@ export interface Profile {
   parent: Uint32Array // of each node; node 0 is the root, and a parent's id is less than its child's
   frame: Uint32Array
   stacks: Uint32Array // the leaf of each stack
+  waits: Wait[] // what threads and tasks waited for
+  waited: Uint32Array // of each stack the place of that, + 1; 0: nothing
   threads: Thread[]
   markers: Marker[]
   labelSets: Record<string, string>[]

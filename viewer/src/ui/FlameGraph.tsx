@@ -5,9 +5,10 @@ import type { ComponentChildren } from 'preact'
 import { Flame, type Part } from '../draw/flame'
 import type { Rows } from '../draw/rows'
 import type { Weighted } from '../data/tree'
+import type { Waited } from '../data/waits'
 import type { Label } from '../data/labels'
 import type { Whole } from '../data/aggregate'
-import { interval, percent, plural, share } from '../format'
+import { count, interval, percent, plural, share } from '../format'
 import { amount, palette } from '../state'
 
 interface Props {
@@ -18,6 +19,8 @@ interface Props {
   fill: Uint32Array
   names: string[] // of each label
   labels: Label[]
+  reasons?: string[] // of each node, beside its name: what it waited for
+  waitsIn?: (node: number) => Waited[]
   lit: Uint8Array | null // of each label
   flip: boolean
   whole: Whole
@@ -30,7 +33,7 @@ interface Props {
 }
 
 export function FlameGraph(props: Props) {
-  const { id, title, weighted, rows, fill, names, labels, lit, flip, whole, height } = props
+  const { id, title, weighted, rows, fill, names, labels, reasons, lit, flip, whole, height } = props
   const canvas = useRef<HTMLCanvasElement>(null)
   const box = useRef<HTMLDivElement>(null)
   const flame = useRef<Flame>(undefined)
@@ -52,10 +55,11 @@ export function FlameGraph(props: Props) {
     return () => watch.disconnect()
   }, [])
 
+  const titled = (node: number) => names[tree.label[node]!]! + (reasons?.[node] ? ` · ${reasons[node]}` : '')
   useLayoutEffect(() => {
     const litNodes = lit && Uint8Array.from(tree.label, (label, node) => (node ? lit[label]! : 0))
-    flame.current!.set({ rows, fill, flip, theme, lit: litNodes, name: (node) => names[tree.label[node]!]! }, tree.parent, tree.depth)
-  }, [rows, fill, names, lit, flip, theme, tree])
+    flame.current!.set({ rows, fill, flip, theme, lit: litNodes, name: titled }, tree.parent, tree.depth)
+  }, [rows, fill, names, reasons, lit, flip, theme, tree])
 
   const about = (node: number) => {
     const [ns, samples] = [weighted.ns[node]!, weighted.samples[node]!]
@@ -88,7 +92,7 @@ export function FlameGraph(props: Props) {
             role="treeitem"
             aria-selected={live > 0}
             aria-level={live ? tree.depth[live]! + 1 : 1}
-            aria-label={live ? `${names[label(live)]}: ${about(live).figures}` : 'nothing selected'}
+            aria-label={live ? `${titled(live)}: ${about(live).figures}` : 'nothing selected'}
           />
         </canvas>
       </div>
@@ -100,6 +104,7 @@ export function FlameGraph(props: Props) {
               <span>
                 {about(live).figures}, {amount(about(live).own)} of it itself
               </span>
+              <Waits of={props.waitsIn?.(live)} />
             </div>
             <div class="selected-actions">{props.actions(label(live))}</div>
           </>
@@ -112,11 +117,22 @@ export function FlameGraph(props: Props) {
           <strong>{clip(names[label(hover.node)]!)}</strong>
           <div>{about(hover.node).figures}</div>
           <div>{amount(about(hover.node).own)} in itself</div>
+          <Waits of={props.waitsIn?.(hover.node)} />
           <div class="dim">{clip(labels[label(hover.node)]!.file, true)}</div>
         </div>
       )}
     </div>
   )
+}
+
+const LISTED = 3
+
+function Waits({ of = [] }: { of?: Waited[] }) {
+  if (of.length === 0) return null
+  const rest = of.slice(LISTED).reduce((sum, { ns }) => sum + ns, 0)
+  const listed = of.slice(0, LISTED).map(({ text, ns }) => `${amount(ns)} ${clip(text)}`)
+  const more = rest > 0 ? [`${amount(rest)} ${count(of.length - LISTED)} more`] : []
+  return <div class="waits">waited: {[...listed, ...more].join('; ')}</div>
 }
 
 function ownOf({ tree, ns }: Weighted, node: number): number {

@@ -1,6 +1,7 @@
 import { useMemo } from 'preact/hooks'
 import { baseName } from '../data/labels'
 import { layout } from '../data/tree'
+import { mainReasons, waitsIn } from '../data/waits'
 import { faded } from '../draw/colour'
 import { heavyRows, laneRows } from '../draw/rows'
 import { percent, plural, share } from '../format'
@@ -23,6 +24,7 @@ export function FlameTab() {
         : heavyRows(weighted, layout(weighted)),
     [inOrder, weighted],
   )
+  const reasons = useMemo(() => mainReasons(weighted, profile, state.sums.value), [weighted])
   const lit = found.value
   const fill = useMemo(() => {
     if (!lit) return state.colours.value.fill
@@ -38,7 +40,8 @@ export function FlameTab() {
       start={state.zoom.value}
       onView={(view) => (state.zoom.value = view)}
       title={`Flame graph, ${flip.value ? 'callers at the bottom' : 'callers at the top'}`}
-      {...{ weighted, rows, fill, names, lit, actions }}
+      {...{ weighted, rows, fill, names, reasons, lit, actions }}
+      waitsIn={(node) => waitsIn(weighted, profile, state.sums.value, node)}
       labels={labels.list}
       flip={flip.value}
       whole={state.sums.value}
