@@ -9,6 +9,7 @@
 #include "arch/arch.h"
 #include "check.h"
 #include "os/context.h"
+#include "processes.h"
 
 #if !defined(__x86_64__)
 int main(void) {
@@ -95,8 +96,6 @@ static void stepped(int signum, siginfo_t *info, void *machine) {
 static __attribute__((noinline)) void step_through(void (*run)(void)) { STEP(run); }
 
 int main(void) {
-    const char *preloaded = getenv("LD_PRELOAD");
-    bool valgrind = preloaded != NULL && strstr(preloaded, "vgpreload") != NULL; /* it takes no single steps */
     struct sigaction act = {.sa_sigaction = stepped, .sa_flags = SA_SIGINFO};
     sigaction(SIGTRAP, &act, NULL);
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
@@ -108,7 +107,7 @@ int main(void) {
         printf("%s: %zu rows, %d steps, %d with a wrong CFA, %d with a wrong frame pointer\n", functions[i].name, rows_n, steps,
                wrong_cfa, wrong_fp);
         CHECK(functions[i].rows == 0 ? rows_n == 0 : rows_n >= functions[i].rows);
-        CHECK(steps >= 3 || valgrind);
+        CHECK(steps >= 3 || check_valgrind());
         CHECK_EQUAL(wrong_cfa, 0);
         CHECK_EQUAL(wrong_fp, 0);
         for (size_t n = 0; n < high - low; n++) { /* cut short: every row lies within */

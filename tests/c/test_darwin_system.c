@@ -24,6 +24,7 @@
 #include "os/suspend/suspend.h"
 #include "os/threads.h"
 #include "os/worker.h"
+#include "processes.h"
 
 /* ---- slots: not believed until they are proved; so this test comes first */
 
@@ -243,7 +244,7 @@ static void forks(void) {
 /* What the tests above take for granted is refused, in a child that knows nothing yet: no time base is x86_64's, no id is none,
  * no region is known, and without a semaphore a bell is heard all the same. */
 static void refused(void) {
-    pid_t child = fork();
+    pid_t child = check_fork();
     if (child == 0) {
         uintptr_t addr = (uintptr_t)&bell, low = 1, end = 1;
         fake_reset();

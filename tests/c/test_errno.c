@@ -4,16 +4,15 @@
 
 #if defined(__linux__)
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "os/context.h"
 #include "os/memory.h"
 #include "os/threads.h"
 #include "os/ticks.h"
+#include "processes.h"
 
 #define INTERVAL_NS 200000u
 #define TICKS 50u
@@ -67,7 +66,10 @@ static int one(const spp_clock *clock, bool traps) {
     CHECK_EQUAL(spp_os_memory_init(), 0);
     if (clock->probe(&why) != 0) return check_done();
     CHECK_EQUAL(spp_os_signal_install(fails, is_cookie, clock, traps), 0);
-    counts(clock);
+    if (check_valgrind() && clock->signal != NULL && clock->signal() == SIGTRAP)
+        printf("clock %s by traps: not under valgrind\n", clock->name);
+    else
+        counts(clock);
     spp_os_signal_remove();
     return check_done();
 }
@@ -84,7 +86,7 @@ int main(void) {
     names_are_those_of_the_rows();
     for (int i = 0; spp_os_clocks[i / 2] != NULL; i++) {
         int status = -1;
-        pid_t pid = fork();
+        pid_t pid = check_fork();
         if (pid == 0) exit(one(spp_os_clocks[i / 2], i % 2));
         CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
         CHECK_EQUAL(status, 0);

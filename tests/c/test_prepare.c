@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/run/run.h"
+#include "processes.h"
 
 #define THREADS 2
 static atomic_int there;
@@ -38,9 +39,13 @@ static int child(void) {
 int main(void) {
     int failed = 0;
     for (int i = 0; i < 300 && failed == 0; i++) {
-        pid_t pid = fork();
+        pid_t pid = check_fork();
         int status = 0;
-        if (pid == 0) _exit(child());
+        if (pid == 0) {
+            int result = child();
+            (void)fflush(stdout);
+            _exit(result);
+        }
         CHECK_EQUAL(waitpid(pid, &status, 0), pid);
         failed += status != 0;
     }
