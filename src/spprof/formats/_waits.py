@@ -11,7 +11,7 @@ from ..model.data import ProfileData
 from ..model.records import native_name
 from ..model.waits import GIL, LOCK, REASONS, TITLES, things
 
-Wait = Tuple[str, str, str]  # the reason, what it is (`socket 10.0.0.3:5432`), who held that; ''
+Wait = Tuple[str, str, str]  # the reason, what it is (`socket 10.0.0.3:5432`), its holder; ''
 
 
 class Waits:
@@ -67,8 +67,8 @@ class Waits:
 
 
 def _holders(profile: ProfileData) -> List[str]:
-    """Of each sample who held the GIL or the lock that it waits for: `worker (71) in parse (app.py:10)`. Of several functions the
-    one with most of its time."""
+    """Of each sample the holder of the GIL or the lock that it waits for: `worker (71) in parse (app.py:10)`. Of several
+    functions the one with most of its time."""
     reasons = profile.column("reason")
     holders = [""] * len(reasons)
     most: Dict[int, int] = {}

@@ -20,7 +20,7 @@ Columns, in this order; ids count from 0:
 A unit is `unit_ns`: 1 us for short profiles, else 10 us or more. Rounding does not add up: the sums of steps and of weights are
 right to two units at each sample. `unit` of the JSON is what weights count; `weight_unit` is 1 unless they exceed 32 bits. Both,
 `header`, `stats` and `losses` are those of the first type. `others` has the same of each other type, if there are any.
-`[truncated]` and `[no Python frames]` are ordinary frames here. `waits` has the reason, what it is, and who held that, or ''.
+`[truncated]` and `[no Python frames]` are ordinary frames here. `waits` has the reason, what it is, and its holder, or ''.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def _reasons(profile: Profile, thread: Optional[str], by: str) -> Dict[Tuple[Any
 
 
 def _waited(profile: Profile, thread: Thread) -> str:
-    """What a thread waited for, and who held it: `the GIL, held by worker 62.0%; sleep 20.1%`."""
+    """What a thread waited for, and the holder: `the GIL, held by worker 62.0%; sleep 20.1%`."""
     columns = profile._columns()
     found: Dict[str, int] = {}
     for (id, _, reason, what, holder), weight in columns.get("waited", {}).items():

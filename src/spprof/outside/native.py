@@ -30,7 +30,7 @@ _DO_NOT_FIT = "its native frames do not fit these, and are not shown"
 
 
 class Stack(NamedTuple):
-    """What was read of a thread while it stood still."""
+    """What was read of a thread while it was stopped."""
 
     registers: Dict[int, int]  # by DWARF's numbers, and PC
     begin: int
