@@ -52,6 +52,8 @@ bool spp_os_event_alive(const spp_os_event *event);
 /* Handler. What it has counted since it was armed. If it counted for a part of the time, as there are not enough counters, that
  * is an estimate, which may be less than the one before. */
 int spp_os_event_count(const spp_os_event *event, uint64_t *count);
+/* Of the time for which it was to count, and for which it did: less, if there are not enough counters. */
+int spp_os_event_times(const spp_os_event *event, uint64_t *enabled_ns, uint64_t *running_ns);
 /* Of any thread, since its birth. -1 also if the system does not say. */
 int spp_os_event_total(spp_event_kind kind, int32_t tid, uint64_t *count);
 

@@ -113,7 +113,7 @@ static void test_each_word_asks_for_its_event(void) {
     CHECK_EQUAL(words, sizeof truths / sizeof *truths + SPP_TRACEPOINTS - 1);
 }
 
-static void check_count(uint64_t count, uint64_t enabled, uint64_t running, uint64_t wanted) {
+static void check_count(uint64_t count, uint64_t enabled, uint64_t running, uint64_t wanted, uint64_t turns) {
     const uint64_t numbers[] = {count, enabled, running};
     const spp_os_event event = {.fd = file, .id = 7};
     uint64_t got = 0;
@@ -121,6 +121,11 @@ static void check_count(uint64_t count, uint64_t enabled, uint64_t running, uint
     CHECK_EQUAL(lseek(file, 0, SEEK_SET), 0);
     CHECK_EQUAL(spp_os_event_count(&event, &got), 0);
     CHECK_EQUAL(got, wanted);
+    uint64_t of = 1, it = 1;
+    CHECK_EQUAL(lseek(file, 0, SEEK_SET), 0);
+    CHECK_EQUAL(spp_os_event_times(&event, &of, &it), 0);
+    CHECK_EQUAL(of, enabled);
+    CHECK_EQUAL(it, turns);
 }
 
 static void test_a_counter_that_takes_turns_is_scaled(void) {
@@ -128,18 +133,20 @@ static void test_a_counter_that_takes_turns_is_scaled(void) {
     file = mkstemp(name);
     CHECK(file >= 0);
     unlink(name);
-    check_count(1234567, 900, 900, 1234567);                                 /* all of the time */
-    check_count(((uint64_t)1 << 60) + 1, 900, 900, ((uint64_t)1 << 60) + 1); /* then exactly */
-    check_count(1000, 10000000, 4000000, 2500);                              /* 40 % of it */
-    check_count(3000000000000, 3600000000000, 1200000000000, 9000000000000); /* an hour: the product has 84 bits */
-    check_count(0, 5000, 0, 0);                                              /* it had no turn yet */
-    check_count(0, 0, 0, 0);                                                 /* nor time */
-    check_count(70, 100, 101, 70);
+    check_count(1234567, 900, 900, 1234567, 900);                                           /* all of the time */
+    check_count(((uint64_t)1 << 60) + 1, 900, 900, ((uint64_t)1 << 60) + 1, 900);           /* then exactly */
+    check_count(1000, 10000000, 4000000, 2500, 4000000);                                    /* 40 % of it */
+    check_count(3000000000000, 3600000000000, 1200000000000, 9000000000000, 1200000000000); /* an hour: the product has 84 bits */
+    check_count(0, 5000, 0, 0, 0);                                                          /* it had no turn yet */
+    check_count(0, 0, 0, 0, 0);                                                             /* nor time */
+    check_count(70, 100, 101, 70, 100);
     CHECK_EQUAL(ftruncate(file, 8), 0); /* no event's file: one number */
     uint64_t count = 5;
     CHECK_EQUAL(lseek(file, 0, SEEK_SET), 0);
     CHECK_EQUAL(spp_os_event_count(&(spp_os_event){.fd = file, .id = 7}, &count), -1);
     CHECK_EQUAL(count, 5);
+    CHECK_EQUAL(lseek(file, 0, SEEK_SET), 0);
+    CHECK_EQUAL(spp_os_event_times(&(spp_os_event){.fd = file, .id = 7}, &count, &count), -1);
     close(file);
 }
 #endif

@@ -287,6 +287,26 @@ def test_the_summary_says_what_it_is_of(both):
     assert "CPU" not in text and "Hz" not in text
 
 
+def test_the_summary_says_which_events_shared_a_counter():
+    def summary_of(*times):
+        profiles = []
+        for enabled, running in times:
+            writer = Writer(events=EVENTS)
+            writer.sample([MAIN], 6000, 10)
+            writer.value([MAIN], 7000, 31, type=1)
+            writer.flush()
+            known = {} if enabled is None else {"enabled_ns": enabled, "running_ns": running}
+            writer.json(b"A", {"events": {"page-faults": {"units": 31, "losses": {}, **known}}})
+            profiles.append(spprof.Profile(writer.data))
+        return summary(profiles), summary([profile.of("page-faults") for profile in profiles])
+
+    shared = "Shared: page-faults had a counter of the processor for 40% of the time"
+    assert [text.count(shared) for text in summary_of((1000, 400))] == [1, 1]
+    assert [text.count(shared) for text in summary_of((300, 0), (700, 400))] == [1, 1]  # two processes
+    for times in ([(None, None)], [(0, 0)], [(1000, 1000)], [(1000, 996)]):
+        assert "Shared" not in "".join(summary_of(*times))
+
+
 def test_what_a_profile_of_one_type_looks_like(one):
     view, type, weight, ticks = one
     amount = f"{weight:,} faults" if type else f"{weight / 1e9:.2f} s of CPU time"

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/resolve/resolve.h"
+#include "core/run/state.h"
 #include "os/clock.h"
 #include "os/lock.h"
 
@@ -51,10 +52,14 @@ void spp_events_stop(spp_thread *t) {
 void spp_events_settle(spp_thread *t) {
     for (uint32_t i = 0; i < SPP_SOURCE_COUNT; i++) {
         spp_thread_source *s = &t->sources[i];
-        uint64_t count, given = atomic_load_explicit(&s->given, memory_order_relaxed);
+        uint64_t count, enabled, running, given = atomic_load_explicit(&s->given, memory_order_relaxed);
         if (spp_os_event_count(&s->event, &count) == 0 && count > given) {
             spp_resolve_unknown(t, i, count - given);
             given = count;
+        }
+        if (spp_os_event_times(&s->event, &enabled, &running) == 0) {
+            spp_run_state.ended_sources[i].enabled_ns += enabled;
+            spp_run_state.ended_sources[i].running_ns += running;
         }
         s->before += given;
         atomic_store_explicit(&s->given, 0, memory_order_relaxed);

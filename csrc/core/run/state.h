@@ -50,6 +50,7 @@ typedef struct {
     uint64_t ended_taken, ended_repeated, ended_counters[SPP_COUNTERS_N], ended_losses[SPP_LOSS_COUNT], ended_cpu;
     struct {
         uint64_t taken, units, losses[SPP_LOSS_COUNT];
+        uint64_t enabled_ns, running_ns; /* of events that are settled: for how long one was to count, and did */
     } ended_sources[SPP_SOURCE_COUNT];
     _Atomic uint64_t drain_cpu,
         sampler_cpu;               /* CPU time of our own threads (the writer with the drain thread), as last reported */

@@ -121,8 +121,10 @@ static void say(spp_bytes *to, const char *key, uint64_t value) {
 
 /* Of a source other than time: `units` is what it counted in all. */
 static void say_source(spp_bytes *to, int id) {
-    uint64_t taken, units, lost = 0, losses[SPP_LOSS_COUNT];
+    uint64_t taken, units, lost = 0, losses[SPP_LOSS_COUNT], enabled_ns, running_ns;
     spp_os_lock();
+    enabled_ns = spp_run_state.ended_sources[id].enabled_ns;
+    running_ns = spp_run_state.ended_sources[id].running_ns;
     taken = spp_run_state.ended_sources[id].taken;
     units = spp_run_state.ended_sources[id].units;
     for (int k = 0; k < SPP_LOSS_COUNT; k++) losses[k] = spp_run_state.ended_sources[id].losses[k];
@@ -144,6 +146,10 @@ static void say_source(spp_bytes *to, int id) {
     say(to, "expected", taken + lost);
     say(to, "taken", taken);
     say(to, "dropped", lost);
+    if (enabled_ns != 0) {
+        say(to, "enabled_ns", enabled_ns);
+        say(to, "running_ns", running_ns);
+    }
     spp_json_key(to, "losses");
     spp_json_raw(to, "{");
     for (int k = 0; k < SPP_LOSS_COUNT; k++) {

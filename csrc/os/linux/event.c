@@ -144,12 +144,24 @@ static uint64_t whole_count(const reading *r) {
 
 /* As with spp_linux_perf_close: a program that closes descriptors it does not own, between the
  * check and the read, loses some bytes of another file. */
-int spp_os_event_count(const spp_os_event *event, uint64_t *count) {
+static int read_event(const spp_os_event *event, reading *r) {
     if (event->fd < 0 || atomic_load_explicit(&spp_linux_confined, memory_order_relaxed)) return -1; /* it may not read */
     if (!spp_linux_perf_is(event->fd, event->id)) return -1;
+    return read(event->fd, r, sizeof *r) == (ssize_t)sizeof *r ? 0 : -1;
+}
+
+int spp_os_event_count(const spp_os_event *event, uint64_t *count) {
     reading r;
-    if (read(event->fd, &r, sizeof r) != (ssize_t)sizeof r) return -1;
+    if (read_event(event, &r) != 0) return -1;
     *count = whole_count(&r);
+    return 0;
+}
+
+int spp_os_event_times(const spp_os_event *event, uint64_t *enabled_ns, uint64_t *running_ns) {
+    reading r;
+    if (read_event(event, &r) != 0) return -1;
+    *enabled_ns = r.enabled_ns;
+    *running_ns = r.running_ns < r.enabled_ns ? r.running_ns : r.enabled_ns;
     return 0;
 }
 

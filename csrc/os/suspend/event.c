@@ -44,6 +44,11 @@ int spp_os_event_total(spp_event_kind kind, int32_t tid, uint64_t *count) {
     return -1;
 }
 
+int spp_os_event_times(const spp_os_event *event, uint64_t *enabled_ns, uint64_t *running_ns) {
+    (void)event, (void)enabled_ns, (void)running_ns;
+    return -1;
+}
+
 int spp_os_event_count(const spp_os_event *event, uint64_t *count) {
     (void)event, (void)count;
     return -1;

@@ -26,7 +26,7 @@ _HEADER: Dict[str, Any] = {
 _STATS: Dict[str, Any] = {
     **dict.fromkeys(("interval_ns", "wall_ns", "cpu_ns", "paused_ns", "paused_cpu_ns"), _TIME),
     **dict.fromkeys(("expected", "taken", "captured", "repeated", "dropped", "validation_drops", "overruns"), _TIME),
-    **dict.fromkeys((*COUNTERS, "threads", "units"), _TIME),
+    **dict.fromkeys((*COUNTERS, "threads", "units", "enabled_ns", "running_ns"), _TIME),
     "write_error": _ERRNO,
     "clock": str,
     **dict.fromkeys(("losses", "events"), dict),

@@ -14,6 +14,7 @@ LITTLE_LOST = 0.01  # of the ticks: a loss that no share shows
 LITTLE_UNKNOWN = 0.01  # of the time: less than chance alone has shares be off
 _MOST_PIDS = 4  # that a warning names
 _INTERNAL = ("calls_interrupted", "signals_not_ignored", "confined", "tasks_unknown")  # counters that only -v shows
+NEARLY_ALL = 0.995  # of the time that an event is counted: what is shown as 100%
 LITTLE_CPU = 0.5  # of the time elapsed: below it, a profile of CPU time does not show what the user waits for
 _LITTLE_REST = 0.1  # of the time elapsed: less that a program waited is no reason to look for where
 _VIEWS = {"tasks": "--tasks", "gc": "--gc"}  # types of samples that have a view of their own
@@ -45,6 +46,7 @@ def tick_stats(profiles: Sequence[ProfileData], verbose: bool = False, queued_s:
     yield from _ticks(profiles, verbose)
     yield from _unknown(profiles, verbose)
     yield from _others(profiles)
+    yield from _in_turns(profiles)
 
 
 def _waiting(profiles: Sequence[ProfileData], queued_s: float) -> Iterator[str]:
@@ -146,6 +148,16 @@ def _others(profiles: Sequence[ProfileData]) -> Iterator[str]:
     if others:
         view = _VIEWS.get(others[0], f"--type {others[0]}")
         yield f"There are samples of {', '.join(others)} too: `spprof report {view}`."
+
+
+def _in_turns(profiles: Sequence[ProfileData]) -> Iterator[str]:
+    """Which events shared the processor's counters with others, so that their numbers are estimates."""
+    for name in dict.fromkeys(each.name for profile in profiles for each in profile.sample_types):
+        stats = [profile.stats.get("events", {}).get(name, {}) for profile in profiles]
+        enabled, running = (sum(each.get(key, 0) for each in stats) for key in ("enabled_ns", "running_ns"))
+        if running < NEARLY_ALL * enabled:
+            share = f"{running / enabled:.0%}"
+            yield f"Shared: {name} had a counter of the processor for {share} of the time; numbers are scaled to all of it."
 
 
 def _unknown(profiles: Sequence[ProfileData], verbose: bool) -> Iterator[str]:
