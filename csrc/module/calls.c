@@ -61,16 +61,17 @@ static void forget_spares(void) {
 /* With the thread's dict, at its end. */
 static void thread_ends(PyObject *capsule) {
     spare *made = PyMem_RawMalloc(sizeof *made);
+    spp_calls *table = PyCapsule_GetPointer(capsule, OWNED);
     uint64_t number = (uint64_t)(uintptr_t)PyCapsule_GetContext(capsule);
     PyMutex_Lock(&spares_lock);
     if (made != NULL && number == spares_number && heard.which != SPP_CALLS_NO) {
-        *made = (spare){spares, PyCapsule_GetPointer(capsule, OWNED)};
+        *made = (spare){spares, table};
         spares = made;
         made = NULL;
     }
     PyMutex_Unlock(&spares_lock);
     PyMem_RawFree(made);
-    if (own.number == number) own.number = 0;
+    if (own.number == number && own.table == table) own.number = 0; /* another thread's may end here, or one that was replaced */
 }
 
 static SPP_COLD spp_calls *claim(void) {

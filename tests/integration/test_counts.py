@@ -337,6 +337,29 @@ def test_raw_threads_are_counted():
     assert of(counts_of(work), "leaf") == (20, 0)
 
 
+@pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="with a GIL all threads have one table")
+def test_a_thread_keeps_its_table_when_another_ones_ends_on_it():
+    """As where a thread's state is cleared by another thread: of each call from then on it would claim one anew."""
+    kept, borrowed = [], ctypes.pythonapi.PyThreadState_GetDict
+    borrowed.restype = ctypes.c_void_p
+
+    def dict_here():
+        return ctypes.cast(borrowed(), ctypes.py_object).value
+
+    def work():
+        thread = threading.Thread(target=lambda: kept.append((counted.leaf(), dict_here())[1]))
+        thread.start()
+        thread.join()
+        counted.leaf()
+        own = dict_here()["spprof.calls"]
+        assert kept.pop().pop("spprof.calls") is not own  # that is the end of it
+        counted.leaf()
+        counted.leaf()
+        assert dict_here()["spprof.calls"] is own
+
+    assert of(counts_of(work), "leaf") == (4, 0)
+
+
 def test_functions_in_c():
     def work():
         some = []
