@@ -70,6 +70,18 @@ def test_the_time_of_each_task_by_reason(tmp_path):
     }
 
 
+def test_a_task_that_is_never_seen_to_wait_is_awaited_by_those_that_wait_for_it(tmp_path):
+    writer = Writer(mode="wall", events=EVENTS, pid=1)
+    writer.sample([RUN, HOGS], 15 * MS, 10 * MS, task="hog")
+    waits = [("one", TASK, "hog"), ("two", FUTURE, None), ("one", TASK, "hog"), ("three", TASK, "hog")]
+    for at, (name, reason, on) in enumerate(waits):
+        writer.value([WAITS], (10 + at) * MS, NS, reason=reason, task=name, on=on, type=11, flags=OFF)
+    writer.flush()
+    rows, _ = tasks.tasks([spprof.Profile(writer.data)])
+    awaited = {row.task: row.awaited_by for row in rows}
+    assert awaited == {"hog": ["one", "three"], "one": [], "two": [], "three": []}
+
+
 def test_what_held_a_loop_adds_up_to_the_time_of_ready_tasks(tmp_path):
     _, held = tasks.tasks([spprof.Profile.load(written(tmp_path))])
     assert [(row.task, [f.name for f in row.stack], row.ns, row.waiters) for row in held] == [

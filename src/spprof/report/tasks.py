@@ -126,6 +126,8 @@ def _tasks_of(profile: ProfileData, waiting: ProfileData, time: Optional[Profile
         spent.setdefault(names_of[task], {}).setdefault(why, _Sum()).add(*sample)
         if by:
             awaited.setdefault(names_of[task], {}).update(dict.fromkeys(strings[by - 1].split(", ")))
+        if waiting.reasons[reason] == "task" and on_of[on]:  # that one may run, and never be seen to wait
+            awaited.setdefault(on_of[on], {})[names_of[task]] = None
     for name, reasons in spent.items():
         parts = [
             Spent(*why, each.ns, each.samples, _interval(time if why[0] == RUNNING and time is not None else waiting, each))
