@@ -36,8 +36,8 @@ spprof.stop()
 """
 
 
-def blamed(path, capsys):
-    assert main(["report", str(path), "--blame", "-f", "json"]) == 0
+def blamed(path, capsys, *options):
+    assert main(["report", str(path), "--blame", "-f", "json", *options]) == 0
     made = json.loads(capsys.readouterr().out)
     assert sum(row["ns"] for row in made["rows"]) == made["waited_ns"]
     assert all(sum(waiter["ns"] for waiter in row["waiters"]) == row["ns"] for row in made["rows"])
@@ -108,3 +108,60 @@ spprof.stop()
     waited = sum(waiter["ns"] for row in held for waiter in row["waiters"] if waiter["thread"] in other)
     assert right > 0.99 * waited > 0, profile.threads
     assert_handed_over(profile, made)
+
+
+# Hogs that burn with the GIL, some of which rest without it, until each has used enough; beside them a thread that wants it
+# always, and gives it away at once. Prints the CPU time of each hog.
+CROWD = """
+import json, sys, threading, time
+import spprof
+RESTS, ENOUGH = (0, 0, 0.01, 0.02), 0.3
+used, done = [0.0] * len(RESTS), False
+def hog(i):
+    turn = 0
+    while not done:
+        for _ in range(20): sum(range(100))
+        used[i] = time.thread_time()
+        if RESTS[i] and used[i] > turn:
+            time.sleep(RESTS[i])
+            turn = used[i] + 0.005
+def wants():
+    while not done: time.sleep(0)
+spprof.start(1, "wall", sys.argv[1])
+threads = [threading.Thread(target=hog, args=(i,), name=f"hog_{i}") for i in range(len(RESTS))]
+threads.append(threading.Thread(target=wants, name="wants"))
+for thread in threads: thread.start()
+while min(used) < ENOUGH: time.sleep(0.05)
+done = True
+for thread in threads: thread.join()
+spprof.stop()
+print(json.dumps(used))
+"""
+
+
+def crowd(run_python, out, capsys):
+    """The CPU time of each hog, and the rows of what `wants` waited."""
+    used = run_python("-c", CROWD, out).json
+    return {f"hog_{i}": seconds for i, seconds in enumerate(used)}, blamed(out, capsys, "--thread", "wants")["rows"]
+
+
+def test_each_of_many_hogs_is_blamed(run_python, tmp_path, capsys):
+    """And nobody else but who starts them."""
+    used, rows = crowd(run_python, tmp_path / "out.spprof", capsys)
+    found = {row["thread"] for row in rows if row["thread"]}
+    assert set(used) <= found <= {*used, "MainThread"}
+    assert all({waiter["thread"] for waiter in row["waiters"]} == {"wants"} for row in rows)
+
+
+@pytest.mark.statistical("a hog without a processor keeps the GIL, too, and uses no CPU time")
+def test_each_of_many_hogs_is_blamed_for_its_share(run_python, tmp_path, capsys):
+    used, rows = crowd(run_python, tmp_path / "out.spprof", capsys)
+    mine = [row for row in rows if row["thread"] in used]
+    blame = {name: sum(row["ns"] for row in mine if row["thread"] == name) for name in used}
+    assert sum(blame.values()) > 0.95 * sum(row["ns"] for row in rows if row["thread"])
+    seen = [row for row in mine if row["stack"]]  # on a full machine a holder without a processor has no sample near
+    right = [row for row in seen if any(frame.startswith("hog (") for frame in row["stack"])]
+    assert sum(row["ns"] for row in right) > 0.99 * sum(row["ns"] for row in seen)
+    for name, seconds in used.items():
+        share, truth = blame[name] / sum(blame.values()), seconds / sum(used.values())
+        assert abs(share - truth) < 0.08, (name, share, truth)

@@ -166,3 +166,50 @@ def test_a_lock_that_a_condition_released_is_not_its_threads(run_python, tmp_pat
     rows, ns = blamed(out, capsys, "--thread", "wants")
     assert {row["thread"] for row in rows} - {""} == holders and ns > 0
     assert all(row["has_owner"] for row in rows)
+
+
+# `keeps` has the lock for some 200 us at a time, until `wants` has waited for it for long enough in all; prints how long that is.
+BRIEF = """
+import os, sys, threading, time
+import spprof
+lock, begun, gone, waited = threading.Lock(), os.pipe(), os.pipe(), 0
+def keeps():
+    while waited < 200_000_000:
+        with lock:
+            os.write(begun[1], b"1")
+            time.sleep(0.0002)
+        os.read(gone[0], 1)
+    os.write(begun[1], b"0")
+def wants():
+    global waited
+    while os.read(begun[0], 1) == b"1":
+        at = time.monotonic_ns()
+        with lock: until = time.monotonic_ns()
+        waited += until - at
+        os.write(gone[1], b"1")
+spprof.start(1, "wall", sys.argv[1])
+threads = [threading.Thread(target=each, name=each.__name__) for each in (keeps, wants)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+spprof.stop()
+print(waited)
+"""
+
+
+def test_only_its_holder_is_charged_with_waits_shorter_than_a_tick(run_python, tmp_path, capsys):
+    out = tmp_path / "out.spprof"
+    run_python("-c", BRIEF, out)
+    rows, _ = blamed(out, capsys, "--thread", "wants")
+    found = {row["thread"] for row in rows} - {""}
+    assert found == {"keeps"} or (not found and not GIL)
+
+
+@pytest.mark.statistical("of some 200 samples, each of a wait that ends before the next")
+@pytest.mark.skipif(not GIL, reason="without a GIL a thread first tries again and again, which is no wait")
+def test_waits_shorter_than_a_tick_have_their_time(run_python, tmp_path, capsys):
+    out = tmp_path / "out.spprof"
+    waited = int(run_python("-c", BRIEF, out).out)
+    rows, ns = blamed(out, capsys, "--thread", "wants")
+    assert abs(ns - waited) < 0.25 * waited, (ns, waited)
+    right = [row for row in rows if row["thread"] == "keeps" and any(frame.startswith("keeps (") for frame in row["stack"])]
+    assert sum(row["ns"] for row in right) > 0.9 * ns, rows

@@ -74,6 +74,18 @@ for _ in range(3): threading.Thread(target=serves).start()
 serves()
 """,
     "naps": "async def naps():\n    while True: time.sleep(0.05); await asyncio.sleep(0)\nasyncio.run(naps())\n",
+    "short": """
+loop, calls = asyncio.new_event_loop(), 0
+def short():
+    global calls
+    calls += 1
+    end = time.perf_counter() + 0.00005
+    if calls % 2: time.sleep(0.00005)
+    while time.perf_counter() < end: pass
+    loop.call_soon(short)
+loop.call_soon(short)
+loop.run_forever()
+""",
     "sleep": "time.sleep(1000)\n",
     "turns": """
 def naps():

@@ -51,3 +51,61 @@ def test_the_time_of_all_tasks_whatever_their_number(run_python, tmp_path, numbe
     assert abs(found - truth) < 0.05 * truth, (found / truth, ran.json)
     # Some 150 draws of 30 or 32; where not all are drawn, three of ten are these, so 5 sigma are 0.035.
     assert abs(in_function["naps"] / found - 0.3) < 0.05, in_function
+
+
+# A tree of a thousand tasks: task n awaits task n // 2, and the first one sleeps. And some that many tasks await, each.
+TREE, AWAITED, MANY = 1000, 10, 20
+PROGRAM = """
+import asyncio, sys, time
+import spprof
+tree, awaited, many, seconds = *map(int, sys.argv[2:5]), float(sys.argv[5])
+async def sleeps(): await asyncio.sleep(100000)
+async def awaits(task): await task
+async def main():
+    def begin(name, coroutine):
+        tasks.append(asyncio.create_task(coroutine, name=name))
+        return tasks[-1]
+    tasks = [None]
+    begin("T1", sleeps())
+    for n in range(2, tree + 1): begin(f"T{n}", awaits(tasks[n // 2]))
+    for n in range(awaited):
+        one = begin(f"A{n}", sleeps())
+        for i in range(many): begin(f"M{n}.{i}", awaits(one))
+    await asyncio.sleep(0.1)
+    spprof.start(output_path=sys.argv[1], mode="wall", events=["time", "tasks"])
+    end = time.monotonic() + seconds
+    while time.monotonic() < end: await asyncio.sleep(0.001)  # of a program that sleeps, tasks are drawn less often
+    spprof.stop()
+    for task in tasks[1:]: task.cancel()
+    await asyncio.wait(tasks[1:])
+asyncio.run(main())
+"""
+AWAITERS_MOST = 16  # of which a sample has the names
+
+
+def test_a_tree_of_a_thousand_tasks_is_whole(run_python, tmp_path):
+    """From task to task, up to the one that all await. What a sample costs does not grow with those that await its task."""
+    lines = [[f"T{n >> up}" for up in range(n.bit_length())] for n in range(TREE // 2 + 1, TREE + 1)]  # from each leaf
+    found, on_of = set(), {}
+    for seconds in until_seen(found, {"one of many", "a line"}, seconds=2):
+        tasks = run_python("-c", PROGRAM, "out.spprof", TREE, AWAITED, MANY, seconds).profile.of("tasks")
+        strings, on = tasks._columns()["strings"], things(tasks._columns())
+        for sample, waits_on, by in zip(tasks, tasks.column("waits_on"), tasks.column("awaited_by")):
+            kind, number = sample.task[:1], sample.task[1:].partition(".")[0]
+            awaiters = set(strings[by - 1].split(", ")) if by else set()
+            names = [frame.name for frame in sample.frames]
+            if kind == "T" and number.isdecimal():
+                n = int(number)
+                assert names == (["awaits"] if n > 1 else ["sleeps", "sleep"]), sample
+                assert on[waits_on] == (f"T{n // 2}" if n > 1 else "")
+                assert awaiters == {f"T{child}" for child in (2 * n, 2 * n + 1) if child <= TREE}
+            elif kind == "A":
+                assert len(awaiters) == AWAITERS_MOST and awaiters < {f"M{number}.{i}" for i in range(MANY)}
+                found.add("one of many")
+            elif kind == "M":
+                assert (names, on[waits_on], awaiters) == (["awaits"], f"A{number}", set())
+            found.add(sample.task)
+            on_of[sample.task] = on[waits_on]
+        whole = next((line for line in lines if found.issuperset(line)), [])
+        found |= {"a line"} if whole else set()
+    assert [on_of[name] for name in whole] == [*whole[1:], ""]
