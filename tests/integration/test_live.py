@@ -244,7 +244,7 @@ def test_from_another_terminal(terminal, tmp_path):
     program.stdout.readline()
     terminal.spprof("live", "p.spprof")
     try:
-        first = samples(terminal.until(r"^prog.py: .* of wall time, .* samples, by self time", "^running", r"outer \("))
+        first = samples(terminal.until(r"^prog.py: .* of threads' time, .* samples, by self time", "^running", r"outer \("))
         first = samples(terminal.until(lambda screen: samples(screen) > first + 200))
         program.send_signal(signal.SIGSTOP)  # it would have as many again before a full machine looks
         terminal.type("z")
@@ -253,7 +253,7 @@ def test_from_another_terminal(terminal, tmp_path):
         program.kill()
         program.wait()
         program.stdout.close()
-    terminal.until("^no news for")
+    terminal.until("^the program is gone")
     terminal.type("q")
     terminal.until(r"code=0$")
     terminal.spprof("live", "prog.py")

@@ -108,7 +108,7 @@ def test_it_is_shown_and_left_as_it_was(keys, top, tmp_path):
     before = program.idle_state()
     second = Terminal(tmp_path, program.pid, "--mode", "wall", "--rate", "200")
     try:
-        second.until("of wall time", r"hot \(", "running")
+        second.until("of threads' time", r"hot \(", "running")
         second.type(keys)
         assert second.code() == 0
     finally:

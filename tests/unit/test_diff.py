@@ -183,7 +183,7 @@ def test_native_frames_in_one_only():
 @pytest.mark.parametrize(
     "a, b, words",
     [
-        ([simple(1, 1)], [simple(1, 1, mode="wall")], "CPU time and wall time"),
+        ([simple(1, 1)], [simple(1, 1, mode="wall")], "CPU time and threads' time"),
         ([simple(1, 1)], [simple(1, 1), simple(1, 1)], "one run beside several"),
         ([simple(1, 1)], [profile([])], "no samples"),
     ],

@@ -162,6 +162,23 @@ def test_damage_ends_it_with_a_warning(tmp_path, data):
     assert figures(follower.profile()) == figures(Profile(bytes(broken)))
 
 
+def test_a_folder_is_named(tmp_path):
+    with pytest.raises(OSError) as raised:
+        Follower(tmp_path).read()
+    assert raised.value.filename == str(tmp_path)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="what is asked there would end the process")
+def test_a_program_that_is_gone_writes_no_more(tmp_path):
+    path = tmp_path / "p.spprof"
+    for pid, is_left in ((os.getpid(), False), ((1 << 22) + 1, True), (0, False)):  # no process has the second number
+        path.write_bytes(Writer(pid=pid).data)
+        follower = Follower(path)
+        assert not follower.is_left()
+        follower.read()
+        assert follower.is_left() == is_left
+
+
 def test_another_kind_of_file_is_refused(tmp_path):
     file = tmp_path / "p.spprof"
     file.write_bytes(b"\x89S")

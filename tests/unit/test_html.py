@@ -138,6 +138,7 @@ def test_every_sample_of_every_type_is_in_the_page(thread):
     assert read.samples == expected(profile, thread) and read.others == [expected(faults, thread)]
     [other] = read.about["others"]
     assert (other["unit"], other["weight_unit"], other["header"]["event"]) == ("faults", 1, "page-faults")
+    assert [each["measured"] for each in (read.about, other)] == ["CPU time", "faults"]
     assert read.about["stats"]["taken"] == 4 and other["stats"]["taken"] == 6
     assert [(key, ticks) for key, _, ticks in other["losses"]] == [("queue_full", 2)]
     alone = Page(page(faults, thread=thread))

@@ -275,5 +275,5 @@ def test_cpu_time_and_wall_time_are_not_one_sum(tmp_path, monkeypatch, capsys, v
     assert main([verb, "cpu.spprof", "wall.spprof", *more]) == 2
     (said,) = capsys.readouterr().err.splitlines()
     combined = "compared" if verb == "diff" else "added up"
-    assert f"CPU time and wall time cannot be {combined} (CPU time: cpu.spprof; wall time: wall.spprof)" in said
+    assert f"CPU time and threads' time cannot be {combined} (CPU time: cpu.spprof; threads' time: wall.spprof)" in said
     assert "same --mode" in said and main([verb, "cpu.spprof", "cpu.spprof", *more]) in (0, 1)

@@ -62,6 +62,8 @@ class Handler(BaseHTTPRequestHandler):
             assert self.headers["Content-Encoding"] == "gzip" and self.headers["Content-Type"] == "application/x-protobuf"
             server.taken.append((self.path, dict(self.headers), gzip.decompress(body)))
         self.send_response(status)
+        if status // 100 == 3:
+            self.send_header("Location", answer.decode())
         self.end_headers()
         self.wfile.write(answer)
         with contextlib.suppress(OSError):  # until it has been read
@@ -239,7 +241,8 @@ def test_what_cannot_be_kept_is_counted(tmp_path, closed, push):
     finish(path, writer)
     process = push(path, closed, "--every", "0.1", first="import time; time.sleep = lambda seconds: None")  # between its tries
     said = process.communicate(timeout=60)[1]
-    assert process.returncode == 1 and "0 samples in 0 profiles sent, 2 samples in 1 profiles left out" in said
+    assert process.returncode == 1 and "0 samples in 0 profiles sent, 2 samples in 1 profile left out" in said
+    assert f"{closed}/v1development/profiles: nobody listens there" in said and f"{path} has them all" in said
 
 
 def test_refusals(tmp_path, server, push):
@@ -252,10 +255,10 @@ def test_refusals(tmp_path, server, push):
     assert process.returncode == 2 and "404 Not Found: nobody takes profiles there" in said
     process = push(path, server((400, b"no such thing")).url, "--every", "0.1")
     said = process.communicate(timeout=60)[1]
-    assert process.returncode == 1 and "400 Bad Request no such thing" in said and "1 samples in 1 profiles refused" in said
-    process = push(path, server((302, b"")).url, "--every", "0.1")
+    assert process.returncode == 1 and "400 Bad Request no such thing" in said and "1 sample in 1 profile refused" in said
+    process = push(path, server((302, b"http://h/there")).url, "--every", "0.1")
     said = process.communicate(timeout=60)[1]
-    assert process.returncode == 1 and "302 Found" in said
+    assert process.returncode == 2 and "302 Found: profiles are not sent on, so give http://h/there\n" in said
     partial = service.ExportProfilesServiceResponse()
     partial.partial_success.rejected_profiles, partial.partial_success.error_message = 1, "too old"
     process = push(path, server((200, partial.SerializeToString())).url, "--every", "0.1")
@@ -335,7 +338,7 @@ def test_a_signal_ends_a_request_whose_answer_has_no_end(tmp_path, endless, push
     assert to.asked.wait(60)
     process.send_signal(signal.SIGTERM)
     said = process.communicate(timeout=60)[1]
-    assert process.returncode == 1 and "1 samples in 1 profiles left out" in said
+    assert process.returncode == 1 and "1 sample in 1 profile left out" in said
 
 
 def test_an_answer_is_read_for_a_time_and_to_a_size(endless):
@@ -431,7 +434,7 @@ def test_a_killed_program_ends_it(tmp_path, server, push):
     without_end(path)
     process = push(path, to.url, "--every", "0.1", first="from spprof.live import push; push._STILL_S = 0.2")
     said = process.communicate(timeout=60)[1]
-    assert process.returncode == 1 and "has no end, and its program is gone" in said and "1 samples in 1 profiles sent" in said
+    assert process.returncode == 1 and "has no end, and its program is gone" in said and "1 sample in 1 profile sent" in said
 
 
 class Clock:
@@ -462,12 +465,64 @@ def test_a_program_is_given_up_when_a_living_one_would_have_written_something(tm
 def test_addresses_and_headers():
     assert Collector("http://h:4318", {}).url == Collector("http://h:4318/", {}).url == "http://h:4318/v1development/profiles"
     assert Collector("https://h/x/y?z=1", {}).url == "https://h/x/y?z=1"
-    for wrong in ("h:4318", "ftp://h", "http://", ""):
+    for wrong in (
+        "h:4318",
+        "ftp://h",
+        "http://",
+        "",
+        "http://h:99999",
+        "http://h:port",
+        "http://[::1",
+        "http://h/a b",
+        "http://ä",
+    ):
         with pytest.raises(BadOption, match="not the address"):
             Collector(wrong, {})
     assert headers_of(["a=1", "b=2=3"], {"OTEL_EXPORTER_OTLP_HEADERS": "a=0,c=x%20y"}) == {"a": "1", "b": "2=3", "c": "x y"}
     with pytest.raises(BadOption, match="NAME=VALUE"):
         headers_of(["a"], {})
+    for wrong in ("a b=1", "a=1\n2", "a=\u20ac"):
+        with pytest.raises(BadOption, match=r"the header 'a( b)?' has a character"):
+            headers_of([wrong], {})
+
+
+class Speaks(threading.Thread):
+    """Says `words` to who connects first, after its first bytes, and nothing more."""
+
+    def __init__(self, words):
+        super().__init__(daemon=True)
+        self.words, self.listener = words, socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
+        self.start()
+
+    def run(self):
+        with self.listener, self.listener.accept()[0] as connection, contextlib.suppress(OSError):  # who connected may leave
+            connection.recv(1)
+            connection.sendall(self.words)
+            connection.shutdown(socket.SHUT_WR)
+            while connection.recv(1 << 16):
+                pass
+
+
+@pytest.mark.parametrize(
+    "scheme, words, why",
+    [
+        (
+            "http",
+            b"\0\0\6\4\0\0\0\0\0\0\5\0\0\x40\0",
+            "what answers there does not speak HTTP: collectors take HTTP at port 4318",
+        ),
+        ("http", b"", "the connection was closed without an answer"),
+        ("https", b"HTTP/1.1 400 Bad Request\r\n\r\n", "does not speak TLS as we do .*: is it an http:// address?"),
+    ],
+    ids=["gRPC", "nothing", "no TLS"],
+)
+def test_why_nobody_takes_profiles_there(scheme, words, why, monkeypatch):
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    server = Speaks(words)
+    with pytest.raises(pushing._Later, match=why):
+        Collector(f"{scheme}://{server.address}", {}).send(b"profiles")
+    server.join(60)
 
 
 def test_a_file_that_is_no_profile(tmp_path, closed, push):

@@ -314,9 +314,9 @@ def test_what_a_profile_of_one_type_looks_like(one):
 
 
 def test_what_weights_are_of():
-    assert measured({"mode": "cpu"}) == "CPU time" and measured({"mode": "wall", "unit": "nanoseconds"}) == "wall time"
+    assert measured({"mode": "cpu"}) == "CPU time" and measured({"mode": "wall", "unit": "nanoseconds"}) == "threads' time"
     assert measured({}) == "time" and measured({"mode": "cpu", "unit": "bytes"}) == "bytes"
-    assert measured({"mode": "cpu", "unit": "nanoseconds", "event": "gc"}) == "wall time"
+    assert measured({"mode": "cpu", "unit": "nanoseconds", "event": "gc"}) == "threads' time"
 
 
 def test_faults_at_no_random_instant_are_no_time():

@@ -59,12 +59,12 @@ def test_a_summary_is_of_what_threads_did(profile, capsys):
     for verb in "report", "why":
         assert main([verb, profile.path]) == 0
         text = capsys.readouterr().out
-        assert left_out in text and "7.50 ms of wall time, 8 samples" in text and "_worker" not in text.split("On CPU")[0]
+        assert left_out in text and "7.50 ms of threads' time, 8 samples" in text and "_worker" not in text.split("On CPU")[0]
         assert main([verb, profile.path, "--waiting", "idle"]) == 0
         text = capsys.readouterr().out
-        assert "left out" not in text and "2.00 ms of wall time, 2 samples" in text
+        assert "left out" not in text and "2.00 ms of threads' time, 2 samples" in text
         assert main([verb, profile.path, "--waiting", "idle", "--waiting", "lock"]) == 0
-        assert "4.00 ms of wall time, 4 samples" in capsys.readouterr().out
+        assert "4.00 ms of threads' time, 4 samples" in capsys.readouterr().out
     assert main(["report", profile.path, "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["weight"] == 9_500_000
 

@@ -57,7 +57,7 @@ def test_what_the_samples_cannot_say_is_not_said():
 def test_wall_time_says_what_was_waiting():
     text = why(profile_of(([MAIN, LOAD], 100, 4), ([MAIN, LOAD], 50), mode="wall"))
     assert re.search(r"0\.15 s\n     of it 0\.10 s \(66\.7% ±\S+\) waiting for what is unknown, 50\.00 ms \(", text)
-    assert "all wall time" in text
+    assert "all threads' time" in text
 
 
 def test_what_was_waited_for_and_what_was_imported():

@@ -15,6 +15,7 @@ EXAMPLES = """\
 examples:
   spprof run script.py                     profile a program; prints a summary, writes script.PID.spprof
   spprof run --mode wall -m http.server    also while it waits
+  spprof why                               where did the time go? In words, of the newest file here
   spprof report script.1234.spprof         print the summary again
   spprof open script.1234.spprof           look at it in the browser
   spprof diff before.spprof after.spprof   did it get faster, and where?
@@ -48,7 +49,7 @@ def parser(wanted: Sequence[str] = VERBS) -> argparse.ArgumentParser:
     more: Any = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
     made = _Parser(
         prog="spprof",
-        description="A sampling profiler for Python: exact stacks, measured weights, every tick accounted for.",
+        description="A sampling profiler for Python: where a program uses the CPU, where it waits, and how sure each figure is.",
         epilog=EXAMPLES + "\n`spprof VERB --help` says more.",
         **more,
     )

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--hide", metavar="PATTERN", action="append", default=[],
                        help=f"without these functions {named}: their time is their callers'")  # fmt: skip
     group.add_argument("--show", metavar="PATTERN", action="append", default=[],
-                       help=f"without all functions but these {named}; likewise")  # fmt: skip
+                       help=f"only these functions {named}: the time of others is their callers'")  # fmt: skip
     group.add_argument("--label", metavar="KEY=VALUE", type=_label, action="append", default=[],
                        help="only samples with this label (* and ? allowed); again: with all of them")  # fmt: skip
     group.add_argument("--waiting", metavar="REASON", choices=REASONS, action="append", default=[],

@@ -33,7 +33,9 @@ def _depth(text: str) -> int:
 
 def add_recording(parser: Any) -> None:
     """Options of a recording, of `run` and `attach`."""
-    parser.add_argument("--mode", choices=MODES, default="cpu", help="time on the processor (default) or all time")
+    parser.add_argument(
+        "--mode", choices=MODES, default="cpu", help="cpu (default): time on the processor; wall: all time, also while it waits"
+    )
     pace = parser.add_mutually_exclusive_group()
     pace.add_argument(
         "--rate", type=_rate, default=RATE_HZ.default, metavar="HZ", help="samples a second of a thread (default %(default)s)"
@@ -43,7 +45,7 @@ def add_recording(parser: Any) -> None:
         "--clock", default="auto", metavar="NAME", help="signal, perf, timer, ...: see docs/clocks.md (default: the best)"
     )
     parser.add_argument("--event", metavar="NAME", action="append", default=[], dest="events",
-                        help="what is sampled: time (default), page-faults, ..., NAME=N: each N; list: all names")  # fmt: skip
+                        help="what is sampled: time (default), page-faults, ...; NAME=N: one for each N; list: all")  # fmt: skip
     parser.add_argument(
         "--calls", action="store_true", help="count each call of a Python function, exactly, by the line that calls"
     )
@@ -63,15 +65,15 @@ def add_recording(parser: Any) -> None:
     parser.add_argument(
         "--max-depth", type=_depth, default=MAX_DEPTH.default, metavar="N", help="frames kept of a stack (default %(default)s)"
     )
-    parser.add_argument("--native", action="store_true", help="native frames too, between and below the Python frames")
-    for kind, text in (("leaf", "only those below the last Python frame"), ("full", "CPython's own functions too")):
+    parser.add_argument("--native", action="store_true", help="functions in C, C++ and Rust, too")
+    for kind, text in (("leaf", "only those that the last Python function called"), ("full", "CPython's own functions too")):
         parser.add_argument(f"--native={kind}", dest="native", action="store_const", const=kind, help=text)
 
 
 def add_results(parser: Any) -> None:
     """What becomes of it, likewise."""
     parser.add_argument("--thread", metavar="PATTERN", help="summarise and convert only threads of this name (* and ? allowed)")
-    parser.add_argument("--merge-threads", action="store_true", help="convert all threads as one")
+    parser.add_argument("--merge-threads", action="store_true", help="write all threads as one")
     parser.add_argument("-o", "--output", metavar="FILE", help="file to write (default NAME.PID.spprof)")
     parser.add_argument("-f", "--format", choices=tuple(formats.FORMATS), metavar="FORMAT",
                         help=f"{', '.join(formats.FORMATS)} (default: what FILE ends with, else spprof)")  # fmt: skip

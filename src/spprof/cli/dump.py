@@ -12,11 +12,10 @@ from ._arguments import Mistake, add_full_paths, process_or_profile
 HELP = "print the stack of each thread, of any Python process"
 EXAMPLES = """\
 Of a process: every thread's stack now, and whether it runs, holds the GIL, or waits for what; and the tasks of asyncio, each with
-what it awaits. Nothing is run in the process and
-nothing needs to be installed there: its memory is read, so it works where the program hangs, in C code too, or is stopped.
-CPython 3.9 to 3.15 on Linux. It needs the right to trace the process: the same user and kernel.yama.ptrace_scope 0, or root. A
-thread that runs is stopped for 1 ms of reading, at most five times; if spprof is not root's, on a full machine a stop lasts until
-spprof has the processor again, some 50 ms. One that waits is not touched.
+what it awaits. Nothing is run in the process and nothing needs to be installed there: its memory is read, so it works where the
+program hangs, in C code too, or is stopped. CPython 3.9 to 3.15 on Linux. It needs the right to trace the process: the same user
+and kernel.yama.ptrace_scope 0, or root. A thread that runs is stopped for 1 ms of reading, at most five times; if spprof is not
+root's, on a full machine a stop lasts until spprof has the processor again, some 50 ms. One that waits is not touched.
 
 Of a file: the last stacks in a profile that is being written, some 0.2 s behind, without any right. In wall mode threads that
 wait are seen too; in CPU mode each thread shows where it last used the processor.

@@ -13,8 +13,8 @@ HELP = "send a profile to a collector while it is taken"
 EXAMPLES = """\
 Follows the file that a running program writes, and sends what was sampled every 10 s as a profile of its own, with an HTTP POST
 in the OpenTelemetry protocol. The program does not notice. While the collector cannot be reached, profiles wait (--keep). It ends
-when the profile does; Ctrl-C and SIGTERM end it too, after what is left was sent; at
-once if the collector does not answer, or if they come again.
+when the profile does; Ctrl-C and SIGTERM end it too, after what is left was sent; at once if the collector does not answer, or if
+they come again.
 The service is named by OTEL_SERVICE_NAME, else after the program; headers can come from OTEL_EXPORTER_OTLP_HEADERS too.
 Needs the package opentelemetry-proto: pip install 'spprof[otlp]'
 
@@ -67,8 +67,10 @@ def main(options: argparse.Namespace) -> int:
         say(f"waits for {options.file}")
     pusher.run()
     counts = pusher.counts
-    rows = [(what, *amounts) for what, amounts in counts.items() if amounts[0] or what == "sent"]
-    say(", ".join(f"{samples:,} samples in {profiles:,} profiles {what}" for what, profiles, samples in rows))
+    rows = [(what, amounts) for what, amounts in counts.items() if amounts[0] or what == "sent"]
+    say(", ".join(f"{_many(samples, 'sample')} in {_many(profiles, 'profile')} {what}" for what, (profiles, samples) in rows))
+    if counts["left out"][0]:
+        say(f"{options.file} has them all: when the collector answers, `spprof push` sends the whole file")
     if pusher.taken:
         say(f"{pusher.taken}: it was overwritten or replaced meanwhile")
         return TAKEN
@@ -78,3 +80,7 @@ def main(options: argparse.Namespace) -> int:
         say(f"{options.file} has no end, and its program is gone: it was killed, it seems")
     whole = (follower.ended or pusher.stopped) and not follower.warning
     return 0 if whole and not counts["refused"][0] and not counts["left out"][0] else 1
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number:,} {what}" + ("s" if number != 1 else "")

@@ -47,6 +47,7 @@ examples:
 
 def add_arguments(parser: Any) -> None:
     """Options of `run`. All that follows SCRIPT, COMMAND, MODULE or CODE is the program's."""
+    parser.usage = "spprof run [OPTIONS] [-m MODULE | -c CODE | SCRIPT | COMMAND] ARGS..."
     add_recording(parser)
     parser.add_argument("--delay", type=positive, metavar="S", help="take no samples in the first S seconds")
     parser.add_argument("--duration", type=positive, metavar="S", help="stop profiling after S seconds; the program goes on")
@@ -56,7 +57,7 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("--live", action="store_true", help="show the profile while the program runs (pip install 'spprof[tui]')")
     add_results(parser)
     # REMAINDER: from here on nothing is ours.
-    what = parser.add_argument_group("the program", "[-m MODULE | -c CODE | SCRIPT | COMMAND] ARGS...")
+    what = parser.add_argument_group("the program", "all that follows -m MODULE, -c CODE, SCRIPT or COMMAND is its own")
     what.add_argument("-m", dest="module", nargs=REMAINDER, help=parser.hidden)
     what.add_argument("-c", dest="code", nargs=REMAINDER, help=parser.hidden)
     what.add_argument("script", nargs=REMAINDER, help=parser.hidden)

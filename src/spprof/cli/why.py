@@ -15,7 +15,7 @@ from ._arguments import OTHERS, add_full_paths, add_mine, newest, profile_path
 HELP = "say in words where the time went"
 EXAMPLES = """\
 At most forty lines: the places in your own code that use most, each with its share and 95 % interval, file and line, and the
-command that shows more. What the samples are too few for is not said.
+command that shows more. It says nothing that the samples are too few to show.
 
 examples:
   spprof why                               of what was profiled last in this folder

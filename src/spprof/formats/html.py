@@ -19,8 +19,9 @@ Columns, in this order; ids count from 0:
 
 A unit is `unit_ns`: 1 us for short profiles, else 10 us or more. Rounding does not add up: the sums of steps and of weights are
 right to two units at each sample. `unit` of the JSON is what weights count; `weight_unit` is 1 unless they exceed 32 bits. Both,
-`header`, `stats` and `losses` are those of the first type. `others` has the same of each other type, if there are any.
-`[truncated]` and `[no Python frames]` are ordinary frames here. `waits` has the reason, what it is, and its holder, or ''.
+`measured`, `header`, `stats` and `losses` are those of the first type. `others` has the same of each other type, if there are
+any. `[truncated]` and `[no Python frames]` are ordinary frames here. `waits` has the reason, what it is, and its
+holder, or ''.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterable, Iterator, List,
 
 from ..model.calls import Function
 from ..model.sums import merged
+from ..model.types import measured
 from ._sources import Texts
 from ._waits import Waits
 
@@ -302,7 +304,8 @@ def _of_type(profile: ProfileData) -> Dict[str, Any]:
     """What the JSON says of the type of a profile's samples."""
     scale = {} if profile.unit == "nanoseconds" else {"weight_unit": _weight_unit(profile)}
     stats = dict(profile.stats)
-    return {"header": profile.header, "stats": stats, "losses": _titles(stats.get("losses", {})), "unit": profile.unit, **scale}
+    what = {"unit": profile.unit, "measured": measured(profile.header), **scale}
+    return {"header": profile.header, "stats": stats, "losses": _titles(stats.get("losses", {})), **what}
 
 
 def _titles(losses: Dict[str, int]) -> List[Tuple[str, str, int]]:

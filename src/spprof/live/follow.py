@@ -12,6 +12,7 @@ from typing import Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 from ..errors import BadFile
 from ..files.profile import Profile
+from ..files.writing import is_being_written, process_lives
 from ..model.filtering import has_labels
 from ..model.layout import VALUE_COLUMNS, changed, columns_of
 from ..model.records import OFF_CPU, TRUNCATED
@@ -81,7 +82,10 @@ class Follower:
 
     def _read_piece(self) -> int:
         os.lseek(self._fd, self._at, os.SEEK_SET)  # Windows has no pread
-        data = os.read(self._fd, _CHUNK)
+        try:
+            data = os.read(self._fd, _CHUNK)
+        except OSError as error:  # of a folder, say
+            raise OSError(error.errno, error.strerror, self.path) from None
         self._at += len(data)
         if self.warning is None:
             self._rest.append(data)
@@ -177,6 +181,21 @@ class Follower:
             self._matches[label] = has_labels(found, self.labels)
         return self._matches[label]
 
+    @property
+    def pid(self) -> Optional[int]:
+        """Of the program, once the header was read."""
+        header = self._reading.last[ord("H")] if self._reading else None
+        try:
+            pid = header_of(header).get("pid") if header is not None else None
+        except (ValueError, KeyError, TypeError, RecursionError):  # _profile() says what is wrong
+            return None
+        return pid if isinstance(pid, int) and pid > 0 else None
+
+    def is_left(self) -> bool:
+        """Whether the program is gone, as far as the system says: nothing more comes. To be asked where the file has no end and
+        did not grow for a while."""
+        return self.pid is not None and not process_lives(self.pid) and not is_being_written(self.path)
+
     def forget(self) -> None:
         """Begins new sums: what was taken until now no longer counts."""
         self._sums, self._waited = ({}, {}), {}
@@ -244,13 +263,6 @@ class Windows(Follower):
     def ended(self) -> bool:
         """Whether the profile was finished, and all of it was read."""
         return self._reading is not None and self._reading.last[ord("E")] is not None
-
-    @property
-    def pid(self) -> Optional[int]:
-        """Of the program, once the header was read."""
-        header = self._reading.last[ord("H")] if self._reading else None
-        pid = json.loads(header).get("pid") if header is not None else None
-        return pid if isinstance(pid, int) and pid > 0 else None
 
     def read_on(self) -> None:
         """Reads all that there is now. Raises as `read` does."""

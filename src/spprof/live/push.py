@@ -7,6 +7,9 @@ import gzip
 import http.client
 import io
 import os
+import re
+import socket
+import ssl
 import threading
 import time
 import urllib.error
@@ -17,16 +20,21 @@ from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Tuple
 
 from .. import __version__, formats
 from ..errors import BadFile, BadOption, SpprofError
-from ..files.writing import is_being_written, process_lives
 from .follow import Windows
 
 _PATH = "/v1development/profiles"
+_ADDRESS = re.compile(r"[!-~]+")  # of characters that a request's first line may have (RFC 3986); `%C3%A4` is for others
+_NAME, _VALUE = (
+    re.compile(r"[!#$%&'*+.^_`|~\w-]+", re.ASCII),
+    re.compile(r"[\t -~\xa0-\xff]*"),
+)  # of a header (RFC 9110, 5.5, 5.6)
 _AGAIN = (429, 502, 503, 504)  # of the specification: the request may be sent once more
 _HOPELESS = {
     401: "credentials are missing or were refused: --header 'Authorization=...'",
     403: "we may not",
     404: "nobody takes profiles there: a collector does with --feature-gates=service.profilesSupport",
     405: "nobody takes profiles there",
+    501: "nobody takes profiles there",
     415: "it wants another encoding",
 }
 _TIMEOUT_S = 20  # for a request and its whole answer
@@ -62,8 +70,12 @@ class Collector:
 
     def __init__(self, url: str, headers: Mapping[str, str]) -> None:
         """`url`: of the collector, or of what takes profiles there. Raises BadOption."""
-        parts = urllib.parse.urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        try:
+            parts = urllib.parse.urlsplit(url)
+            known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:  # of a port that is none, half an address in brackets
+            known = False
+        if not known or not _ADDRESS.fullmatch(url):
             raise BadOption(f"{url}: not the address of a collector; one looks like http://127.0.0.1:4318")
         self.url = urllib.parse.urlunsplit(parts._replace(path=_PATH)) if parts.path in ("", "/") else url
         self.headers = {
@@ -106,15 +118,35 @@ class Collector:
             with self._opener.open(request, timeout=_TIMEOUT_S) as response:
                 return _objection(_read(response))
         except urllib.error.HTTPError as error:
-            said = error.read(300).decode("utf-8", "replace").strip()
+            said = " ".join(error.read(300).decode("utf-8", "replace").split())
+            to = error.headers.get("Location")
             if error.code in _AGAIN:
                 raise _Later(error.code, f"{error.code} {error.reason}") from None
             if error.code in _HOPELESS:
                 raise Refused(f"{self.url}: {error.code} {error.reason}: {_HOPELESS[error.code]}") from None
+            if to and 300 <= error.code < 400:
+                raise Refused(f"{self.url}: {error.code} {error.reason}: profiles are not sent on, so give {to}") from None
             return f"{error.code} {error.reason} {said}".strip()
         except (OSError, http.client.HTTPException) as error:  # URLError too; a timeout
             reason = getattr(error, "reason", error)
-            raise _Later(getattr(reason, "errno", None) or type(reason), str(reason)) from None
+            raise _Later(getattr(reason, "errno", None) or type(reason), _why(reason)) from None
+
+
+def _why(error: object) -> str:
+    """Why nobody answered, in words."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted ({error.verify_message}); SSL_CERT_FILE names others"
+    if isinstance(error, ssl.SSLError):
+        return f"does not speak TLS as we do ({error.reason}): is it an http:// address?"
+    if isinstance(error, socket.gaierror):
+        return f"there is no such host ({error.strerror})"
+    if isinstance(error, ConnectionRefusedError):
+        return "nobody listens there (connection refused)"
+    if isinstance(error, ConnectionError):  # RemoteDisconnected too, which is a BadStatusLine
+        return "the connection was closed without an answer"
+    if isinstance(error, http.client.BadStatusLine):
+        return "what answers there does not speak HTTP: collectors take HTTP at port 4318, gRPC at 4317"
+    return (isinstance(error, OSError) and error.strerror) or str(error)
 
 
 def _raise(error: BaseException) -> str:
@@ -203,7 +235,7 @@ class Pusher:
             return True
         if time.monotonic() - follower.grew_at < _STILL_S:
             return False
-        return follower.pid is not None and not process_lives(follower.pid) and not is_being_written(follower.path)
+        return follower.is_left()
 
     def _count(self, what: str, samples: int) -> None:
         self.counts[what][0] += 1
@@ -248,7 +280,9 @@ def headers_of(given: Optional[List[str]], environment: Mapping[str, str] = os.e
         name, equals, value = text.partition("=")
         pairs.append((name, equals, urllib.parse.unquote(value)))
     pairs += [text.partition("=") for text in given or []]
-    for name, equals, _ in pairs:
+    for name, equals, value in pairs:
         if not equals or not name.strip():
             raise BadOption(f"a header is given as NAME=VALUE, not as {name!r}")
+        if not _NAME.fullmatch(name.strip()) or not _VALUE.fullmatch(value.strip()):  # the value may be a secret
+            raise BadOption(f"the header {name.strip()!r} has a character that headers must not have")
     return {name.strip(): value.strip() for name, _, value in pairs}

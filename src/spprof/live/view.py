@@ -130,12 +130,18 @@ class LiveView(App[None]):
 
     def _state(self, quiet: float) -> str:
         ended = self.shown is not None and self.shown.end is not None
-        news = "the profile has ended" if ended else f"no news for {quiet:.0f} s" if quiet > QUIET else "running"
-        words = [self.status() or news]
+        words = [self.status() or ("the profile has ended · q leaves" if ended else self._news(quiet))]
         words += ["PAUSED"] if self.paused else []
         words += [f"threads: {self.pattern}"] if self.pattern else []
         words += [f"labels: {' '.join(map('='.join, self.labels.items()))}"] if self.labels else []
         return " · ".join([*words, f"by {self.rows_by}"])
+
+    def _news(self, quiet: float) -> str:
+        if quiet <= QUIET:
+            return "running"
+        if self.follower.is_left():
+            return "the program is gone without an end of the profile: it was killed, it seems · q leaves"
+        return f"no news for {quiet:.0f} s"
 
     def _show(self, result: Optional[Picture], state: str) -> None:
         self.query_one("#status", Static).update(state)

@@ -20,12 +20,13 @@ class SampleType(NamedTuple):
 
 
 def measured(header: Dict[str, Any]) -> str:
-    """What the weights of a profile with this header are of: its mode's time, or what the unit says. All types but `time` that
-    have nanoseconds have those of wall time."""
+    """What the weights of a profile with this header are of: its mode's time, or what the unit says. Time that elapsed for each
+    thread is added up over all, so it may be more than the wall time of the run. All types but `time` that have nanoseconds have
+    those of it."""
     unit = str(header.get("unit", "nanoseconds"))
     if unit != "nanoseconds":
         return unit
-    return {"cpu": "CPU time", "wall": "wall time"}.get("wall" if "event" in header else header.get("mode", ""), "time")
+    return {"cpu": "CPU time", "wall": "threads' time"}.get("wall" if "event" in header else header.get("mode", ""), "time")
 
 
 def listed_types(header: Dict[str, Any]) -> List[Dict[str, Any]]:

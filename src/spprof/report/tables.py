@@ -305,10 +305,10 @@ def _check_times(profiles: Sequence[ProfileData], combined: str) -> None:
     files: Dict[str, List[ProfileData]] = {}
     for profile in profiles:
         files.setdefault(measured(profile.header), []).append(profile)
-    if "CPU time" in files and "wall time" in files:
-        which = "; ".join(f"{kind}: {files_of(files[kind])}" for kind in ("CPU time", "wall time"))
+    if "CPU time" in files and "threads' time" in files:
+        which = "; ".join(f"{kind}: {files_of(files[kind])}" for kind in ("CPU time", "threads' time"))
         raise BadOption(
-            f"CPU time and wall time cannot be {combined} ({which}): a wait is part of one and not of the other. "
+            f"CPU time and threads' time cannot be {combined} ({which}): waits are part of the second alone. "
             "Profile all with the same --mode"
         )
 

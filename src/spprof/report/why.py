@@ -133,7 +133,7 @@ class Why:
         if runs_little(self._all):
             share = f"{duration(on_cpu(self._all))} of {duration(elapsed(self._all))} elapsed"
             yield f"For most of the time it did not run: {share} was on CPU, which alone is shown below."
-            yield "What it waited for says `spprof run --mode wall`."
+            yield "`spprof run --mode wall` says what it waited for."
         if self._whole.ticks < _FEW:
             yield f"That is few samples: a longer run, or `spprof run --rate 10000`, says more than {self._whole.ticks:,} can."
 

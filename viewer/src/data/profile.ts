@@ -66,6 +66,7 @@ export interface About {
   losses: [string, string, number][]
   start_ns: number
   unit: string // what weights count: nanoseconds, faults, or what another profiler's file counts
+  measured: string // the same in words: CPU time, threads' time, faults
   unit_ns: number
   weight_unit?: number // where weights are no time
   others?: Partial<About>[] // what differs, of each type of samples but the first

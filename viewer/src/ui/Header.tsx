@@ -44,7 +44,7 @@ export function Header() {
   const expected = Number(stats.expected) || 0
   const lost = Number(stats.dropped) || 0
   const chips: [string, string][] = [
-    [counts || (header.mode === 'wall' ? 'wall time' : header.mode === 'cpu' ? 'CPU time' : 'time'), state.figure(all.totalNs)],
+    [about.measured, state.figure(all.totalNs)],
     ...(state.offCpu.value
       ? [['on CPU', state.figure(all.totalNs - state.offCpu.value)], ['off CPU', state.figure(state.offCpu.value)]] as [string, string][]
       : []),
