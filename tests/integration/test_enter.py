@@ -285,6 +285,18 @@ def test_a_stopped_process_is_said_and_stays_stopped(program, tmp_path):
         assert file.read().rpartition(") ")[2][0] == "T"
 
 
+def test_a_process_in_its_finalization_is_let_alone(program, tmp_path):
+    """It can import nothing any more, so what it was given fails."""
+    ran = program(
+        "import os, sys\nclass Last:\n  def __del__(self, os=os, print=print):\n    print(os.getpid(), flush=True)\n"
+        "    while not os.path.exists('end'): sum(range(500))\n    print('end', flush=True)\nlast = Last()\n"
+    )
+    done = ran.attach("--duration", "0.1")
+    assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
+    (tmp_path / "end").touch()
+    assert ran.process.communicate(timeout=60) == ("end\n", "") and ran.process.returncode == 0
+
+
 SERVER = """
 import hashlib, os, socketserver, sys
 class Handler(socketserver.StreamRequestHandler):

@@ -138,3 +138,17 @@ def test_a_folder_that_was_removed_before_it_was_locked_is_not_taken(root, monke
     monkeypatch.setattr(given, "_is_locked", late)
     folder = made(root)
     assert once and names(root) == [os.path.basename(folder.place)]
+
+
+def test_what_those_left_that_were_killed_goes_when_the_process_has_run_the_next(root):
+    """A script for another process stays, and so does that of one that lives."""
+    (root / "proc" / "1").mkdir(parents=True)
+    (root / "proc" / "2").mkdir()
+    killed, other, alive, own = made(root), made(root, 2), made(root), made(root)
+    for one in (killed, other, alive):
+        (root / one.place[1:] / "script.py").touch()
+    for one in (killed, other):
+        one.close()
+    own.remove()
+    own.remove_before(os.geteuid())
+    assert sorted(os.listdir(root / "tmp")) == sorted(os.path.basename(one.place) for one in (other, alive))

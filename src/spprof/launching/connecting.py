@@ -165,7 +165,8 @@ class Way:
     def __init__(self, pid: int, interrupted: Interrupted, patience: Optional[float] = None) -> None:
         self.pid, self.uid = pid, _uid(pid)
         self._interrupted, self._patience = interrupted, patience
-        self._may_run = False  # the script that the process was given
+        self._has_come = False  # the process, by the script that it was given
+        self._may_run = False  # that
         self._folder: Optional[given.Folder] = None  # with what the process was given
         self._script = -1  # of that, open: its name is the process's user's
 
@@ -259,6 +260,8 @@ class Way:
                 os.unlink("socket", dir_fd=folder.fd)
         else:
             folder.remove()
+        if self._has_come:
+            folder.remove_before(self.uid)
         if self._script >= 0:
             os.close(self._script)
         folder.close()
@@ -286,7 +289,8 @@ class Way:
         try:
             connection = self._come(listener, entering)
         finally:
-            self._may_run = not entering.end(connection is not None)
+            self._has_come = connection is not None
+            self._may_run = not entering.end(self._has_come)
         return connection
 
     def _come(self, listener: socket.socket, entering: Union[Entering, Remote, Other]) -> Optional[socket.socket]:

@@ -22,9 +22,11 @@ LISTENING = "; a program that listens can be attached to on every version (SPPRO
 _VERSION = "Py_Version"  # 3.11 and later
 _ZERO = 9  # bytes from the start of an ELF file to one that is zero
 _BEGUN = "has run what it was given, which does not answer: the process may be ending, or can start no thread"
+# No thread may be left to start, or the process may be at its end and import nothing any more: an error that came out of the call
+# would become a SystemError of the program's.
 _TEXT = """\
 try:__import__('_thread').start_new(__import__('builtins').exec,("with open(%a,'rb')as f:c=f.read()\\nexec(c,{})",{}))
-except RuntimeError:pass
+except Exception:pass
 """
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-from typing import NamedTuple
+from typing import Callable, NamedTuple
 
 from ..errors import Unsupported
 
@@ -42,6 +42,12 @@ class Folder(NamedTuple):
         """It and all in it."""
         _remove(self.parent, os.path.basename(self.place))
 
+    def remove_before(self, uid: int) -> None:
+        """What those left that were killed before and meant the same process, once it has run what is here: requests are run in
+        order, or the last one alone, so it will not come to theirs any more."""
+        own = os.path.basename(self.place).split("-")[1]
+        _remove_left(self.parent, uid, lambda number: number != own)
+
     def close(self) -> None:
         os.close(self.fd)
         os.close(self.parent)
@@ -50,6 +56,7 @@ class Folder(NamedTuple):
 def make(root: str, number: int, uid: int) -> Folder:
     """Where libraries can be loaded from, for process `number` of user `uid`, whose files begin at `root`. Raises Unsupported."""
     why = "there is no folder there for temporary files"
+    has_numbers = os.path.isdir(f"{root}/proc/{number}")  # of a process that lives
     for place in ("/tmp", "/var/tmp", "/dev/shm"):
         try:
             parent = _opened(root, place)
@@ -58,7 +65,7 @@ def make(root: str, number: int, uid: int) -> Folder:
             continue
         try:
             if not os.fstatvfs(parent).f_flag & os.ST_NOEXEC:
-                _remove_left(parent, root, number, uid)
+                _remove_left(parent, uid, lambda of: not has_numbers or os.path.isdir(f"{root}/proc/{of}"))
                 return _made(parent, place, number)
         except OSError as error:
             why = f"{place}: {error.strerror}"
@@ -110,9 +117,8 @@ def _is_at(parent: int, name: str, found: os.stat_result) -> bool:
         return False
 
 
-def _remove_left(parent: int, root: str, number: int, uid: int) -> None:
-    """`number`: of a process that lives, by which it is known whether numbers can be looked up there."""
-    has_numbers = os.path.isdir(f"{root}/proc/{number}")
+def _remove_left(parent: int, uid: int, may_run: Callable[[str], bool]) -> None:
+    """`may_run`: whether the process of that number may yet run a script that is there."""
     for name in os.listdir(parent):
         of = _NAME.fullmatch(name)
         if not of:
@@ -122,11 +128,10 @@ def _remove_left(parent: int, root: str, number: int, uid: int) -> None:
         except OSError:  # another user's; gone
             continue
         try:
-            may_run = not has_numbers or os.path.isdir(f"{root}/proc/{of.group(1)}")
             if (
                 os.fstat(fd).st_uid in (os.geteuid(), uid)
                 and _is_locked(fd)
-                and not (may_run and os.path.lexists(f"/proc/self/fd/{fd}/{SCRIPT}"))
+                and not (may_run(of.group(1)) and os.path.lexists(f"/proc/self/fd/{fd}/{SCRIPT}"))
             ):
                 _remove(parent, name)
         finally:
