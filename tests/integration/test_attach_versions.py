@@ -99,8 +99,11 @@ def test_a_descriptor_of_a_request_that_ends_early_is_closed(program):
     ran = program(LISTENS + HOT)
     before = ran.state()
     with socket.socket(socket.AF_UNIX) as one, open(os.devnull) as file:
+        one.settimeout(60)  # a limit that only a hang reaches
         one.connect(address(ran.pid, os.geteuid()))
         one.sendmsg([OWN.encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, file.fileno().to_bytes(4, sys.byteorder))])
+        one.shutdown(socket.SHUT_WR)
+        assert b"ended early" in one.recv(4096)
     assert ran.idle_state() == before
 
 
