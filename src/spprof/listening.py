@@ -340,7 +340,7 @@ def _retry() -> None:
 
 def _accept(listener: "Any", begin: "Any") -> None:
     """A thread's work: each connection gets a thread of its own, so that a second one hears that there is a first. The socket's
-    folder keeps others out; where the system says who is at the other end, that is looked at, too."""
+    folder keeps others out; where the system says what user the other end is, that is looked at, too."""
     import _socket
 
     while listener is _listener:

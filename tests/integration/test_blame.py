@@ -146,7 +146,7 @@ def crowd(run_python, out, capsys):
 
 
 def test_each_of_many_hogs_is_blamed(run_python, tmp_path, capsys):
-    """And nobody else but who starts them."""
+    """And nobody else but the thread that starts them."""
     used, rows = crowd(run_python, tmp_path / "out.spprof", capsys)
     found = {row["thread"] for row in rows if row["thread"]}
     assert set(used) <= found <= {*used, "MainThread"}

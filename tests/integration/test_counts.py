@@ -339,7 +339,7 @@ def test_raw_threads_are_counted():
 
 @pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="with a GIL all threads have one table")
 def test_a_thread_keeps_its_table_when_another_ones_ends_on_it():
-    """As where a thread's state is cleared by another thread: of each call from then on it would claim one anew."""
+    """As where a thread's state is cleared by another thread: of each call from then on it would claim another one."""
     kept, borrowed = [], ctypes.pythonapi.PyThreadState_GetDict
     borrowed.restype = ctypes.c_void_p
 

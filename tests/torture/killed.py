@@ -4,7 +4,7 @@
   python -m tests.torture.killed --only "the first samples,the end was asked for"
 
 The program is a server under load (served.py), which is entered, or listens from the step on at which it is asked. After each
-death it must have the descriptors, threads, signals, timers and hooks that it had, and take no ticks. The next attachment must
+death its descriptors, threads, signals, timers and hooks must be as before, and it must take no ticks. The next attachment must
 work, and nothing may be left then where files are given to processes. The profile of one that was killed after its first samples
 has samples and an end. The server's answers are checked all the time, and it ends as it would. Each interpreter's figures are a
 line of JSON in build/torture/killed.jsonl. Exits with 1 if anything was wrong, or a step was not come to."""

@@ -190,7 +190,7 @@ def test_another_kind_of_file_is_refused(tmp_path):
         follower.read()
 
 
-def test_what_was_waited_for_and_who_held_it(tmp_path):
+def test_what_was_waited_for_and_its_holder(tmp_path):
     """Beside the function that waited, and of each thread: as reports say it of the whole file."""
     file = tmp_path / "p.spprof"
     writer = Writer(mode="wall")

@@ -487,7 +487,7 @@ def test_addresses_and_headers():
 
 
 class Speaks(threading.Thread):
-    """Says `words` to who connects first, after its first bytes, and nothing more."""
+    """Says `words` to the first that connects, after its first bytes, and nothing more."""
 
     def __init__(self, words):
         super().__init__(daemon=True)
@@ -496,7 +496,7 @@ class Speaks(threading.Thread):
         self.start()
 
     def run(self):
-        with self.listener, self.listener.accept()[0] as connection, contextlib.suppress(OSError):  # who connected may leave
+        with self.listener, self.listener.accept()[0] as connection, contextlib.suppress(OSError):  # the other end may leave
             connection.recv(1)
             connection.sendall(self.words)
             connection.shutdown(socket.SHUT_WR)

@@ -185,7 +185,7 @@ def test_a_little_that_was_lost_is_no_alarm(browser, tmp_path, lost, red):
     assert browser.evaluate(script=shown) == (["lost"] if red else [])
 
 
-def test_a_box_says_what_was_waited_for_and_who_held_it(browser, tmp_path):
+def test_a_box_says_what_was_waited_for_and_its_holder(browser, tmp_path):
     """Beside its name if that is most of it, as in the time when it waited for the GIL alone."""
     waiting().save(tmp_path / "waiting.html", format="html")
     for part, name, said in [
