@@ -46,7 +46,7 @@ static void table(unsigned i, uint64_t kind, uintptr_t key, uintptr_t value) {
     if (!SPP_L_KEYS_SHAPE) kind = 0; /* 3.9, 3.10: each entry has its hash */
     put(i, 8, SPP_L_KEYS_SHAPE ? 3u | 3u << 8 | kind << 16 : 8u);
     put(i, SPP_L_KEYS_USED, 2);
-    unsigned step = kind == 0 ? 24 : 16, at = SPP_L_KEYS_USED + 16u + (kind == 0 ? 8 : 0);
+    int step = kind == 0 ? 24 : 16, at = (int)SPP_L_KEYS_USED + 16 + (kind == 0 ? 8 : 0);
     put(i, at, object(STATE));
     put(i, at + step, key);
     put(i, at + step + 8, value);
@@ -55,7 +55,7 @@ static void table(unsigned i, uint64_t kind, uintptr_t key, uintptr_t value) {
 static void number(unsigned i, uint64_t digits, const uint32_t *digit) {
     put(i, SPP_L_OB_TYPE, INTEGER);
     put(i, HEADER, digits << 3);
-    for (unsigned k = 0; k < 6; k += 2) put(i, HEADER + 8 + 4 * k, digit[k] | (uint64_t)digit[k + 1] << 32);
+    for (int k = 0; k < 6; k += 2) put(i, (int)HEADER + 8 + 4 * k, digit[k] | (uint64_t)digit[k + 1] << 32);
 }
 
 static const uint32_t TRACE_DIGITS[6] = {0x09abcdef, 0x048d159e, 0x3fffffff, 0x2aaaaaaa, 0xff, 77}; /* the last is none of it */
