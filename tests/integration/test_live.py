@@ -292,7 +292,7 @@ def test_pictures_leave_three_quarters_of_the_time_and_are_of_what_is_new(monkey
     class Shown:
         end = None
 
-    following = SimpleNamespace(labels={}, warning=None, path="p", read=lambda: next(news), profile=Shown)
+    following = SimpleNamespace(labels={}, warning=None, path="p", read=lambda: next(news), profile=Shown, is_left=lambda: False)
     live = view.LiveView(following)
 
     def picture(shown):

@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 from ..files.profile import Profile
 from ..model.aggregation import key_of
 from ..model.records import FunctionRow, Thread, native_name
+from ..model.types import measured
 from ..model.waits import REASONS, TITLES
 from ..report.paths import short
 from ..report.text import amount
@@ -43,7 +44,7 @@ def picture(
     argv = " ".join(map(str, profile.header.get("argv") or [f"process {profile.header.get('pid')}"]))
     unit = profile.unit
     timed = unit == "nanoseconds"
-    kind = f" of {'CPU' if profile.mode == 'cpu' else 'wall'} time" if timed else f" {unit}"
+    kind = f" of {measured(profile.header)}" if timed else f" {unit}"
     where = f" in threads like {thread!r}" if thread else ""
     where += "".join(f" with {key}={value}" for key, value in labels.items())
 
