@@ -114,7 +114,7 @@ def stats() -> Dict[str, Any]:
     """The tick stats so far (of the last run, when stopped; {} before the first): clock str, expected, taken, repeated ints, losses
     dict of int keyed as LOSSES, captured (= taken), dropped (sum of losses), validation_drops, overruns, truncated, threads,
     calls_interrupted, signals_not_ignored, confined, tasks_unknown, cpu_ns, wall_ns, paused_cpu_ns, paused_ns,
-    write_error (str or None). Kept as the file's 'A' block too."""
+    first_thread_ready_ns, children_cpu_ns, write_error (str or None). Kept as the file's 'A' block too."""
 
 def now_ns() -> int:
     """The monotonic clock of samples, whatever the program did to the module `time`."""

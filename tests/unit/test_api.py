@@ -223,6 +223,7 @@ def test_stats_say_what_time_was_paused():
     stats = profile.stats
     assert inside <= stats["paused_ns"] <= min(outside, stats["wall_ns"])
     assert 0.04e9 <= stats["paused_cpu_ns"] <= stats["cpu_ns"]
+    assert stats["first_thread_ready_ns"] <= stats["wall_ns"] - stats["paused_ns"] + 0.1e9  # that of a pause is not in it
     cpu, wall = (stats[whole] - stats[paused] for whole, paused in (("cpu_ns", "paused_cpu_ns"), ("wall_ns", "paused_ns")))
     assert f"On CPU: {duration(cpu)} {'of' if cpu <= wall else 'in'} {duration(wall)} elapsed" in summary([profile])
 

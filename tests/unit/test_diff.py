@@ -282,7 +282,7 @@ def test_tables(files, capsys):
     assert re.search(row, reported.out, re.M)
     assert re.search(r"^ +\d\.\d% ±.* <b>\|`\\n\\ud800éxx", reported.out, re.M) and reported.err == ""
     assert lines[-2] == (
-        "Shares are of all time: where others take less of it, what did not change has more. "
+        "Shares are of all time: what did not change has less where something else takes more, and more where it takes less. "
         "--compare time marks those that changed by themselves."
     )
     assert "all 4 compared counted" in lines[-1] and "from how much runs vary" in lines[-1]
@@ -290,7 +290,7 @@ def test_tables(files, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[2] == "Time of a run: 2.10 s -> 2.30 s, +9.5%. How much runs vary is not known of one run each."
     assert lines[-3] == "... 2 more (--limit), 1 of them marked"
-    assert lines[-2].endswith("what did not change has more. The columns at the right have the time itself.")
+    assert lines[-2].endswith("and more where it takes less. The columns at the right have the time itself.")
     assert main(["diff", "--compare", "time", files[0], files[3]]) == 0
     text = capsys.readouterr().out
     assert "Shares are of" not in text and "+0.200 ±0.0" in text and "No change of time is marked" in text and " * " not in text

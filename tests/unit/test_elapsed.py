@@ -4,24 +4,25 @@ import pytest
 from spprof_file import Writer
 
 from spprof import Profile
-from spprof.report.tick_stats import elapsed, tick_stats
+from spprof.report.tick_stats import elapsed, others, tick_stats
 
 SECOND = 1_000_000_000
 
 
-def profile_of(wall, cpu, began=None, **header):
+def profile_of(wall, cpu, began=None, ready=0.0, others=0.0, **header):
     if began is not None:
         header["start_unix_ns"] = int((1_000_000 + began) * SECOND)
     writer = Writer(**header)
     writer.sample([("f", "f", "a.py", 1, 2)], 6000, 1000)
     writer.flush()
     stats = {"clock": "perf", "expected": 1, "taken": 1, "repeated": 0, "losses": {}}
-    writer.json(b"A", {**stats, "wall_ns": int(wall * SECOND), "cpu_ns": int(cpu * SECOND)})
+    times = {"wall_ns": wall, "cpu_ns": cpu, "first_thread_ready_ns": ready, "children_cpu_ns": others}
+    writer.json(b"A", {**stats, **{key: int(seconds * SECOND) for key, seconds in times.items()}})
     return Profile(writer.data)
 
 
-def said(*profiles, queued=0.0):
-    return next(line for line in tick_stats(profiles, False, queued) if line.startswith("On CPU"))
+def said(*profiles):
+    return next(line for line in tick_stats(profiles) if line.startswith("On CPU"))
 
 
 @pytest.mark.parametrize(
@@ -50,10 +51,23 @@ def test_what_the_rest_was():
     assert said(profile_of(3, 0.9)).endswith("(30%). The rest it did not run: `--mode wall` shows where.")
     assert "--mode" not in said(profile_of(3, 0.9, mode="wall"))
     busy = " For 2.00 s its main thread was ready and had no processor: the machine was busy with others."
-    assert said(profile_of(3, 0.9), queued=2.0).endswith("(30%)." + busy)
-    assert said(profile_of(3, 2.0), queued=2.0).endswith("(67%)." + busy)
-    both = said(profile_of(3, 0.5), queued=2.0)
+    assert said(profile_of(3, 0.9, ready=2.0)).endswith("(30%)." + busy)
+    assert said(profile_of(3, 2.0, ready=2.0)).endswith("(67%)." + busy)
+    both = said(profile_of(3, 0.5, ready=2.0))
     assert both.endswith(busy + " The rest, 0.50 s, it waited: `--mode wall` shows where.")
+    of_all = said(profile_of(3, 0.9, 0, ready=1.5), profile_of(3, 0.5, 0, ready=2.0))
+    assert of_all.endswith("(47%)." + busy.replace("2.00 s its main thread was", "3.50 s main threads were"))
+    for nothing in (profile_of(3, 2.9, ready=0.09), profile_of(3, 0.05, ready=1), profile_of(3, 2, ready=1, mode="wall")):
+        assert "processor" not in said(nothing)
+
+
+def test_what_other_processes_used():
+    """Of a program whose children are not recorded; of several profiles they may be these."""
+    busy, idle = profile_of(3, 0.5, others=2.0), profile_of(3, 0.5, others=0.1)
+    assert list(others([busy])) == [
+        "Other processes that the program started used 2.00 s of CPU time: --subprocesses records those of Python."
+    ]
+    assert list(others([idle])) == [] and list(others([busy, idle])) == [] and list(others([profile_of(3, 3, others=0.5)])) == []
 
 
 @pytest.mark.parametrize("name, view", [("tasks", "--tasks"), ("gc", "--gc"), ("page-faults", "--type page-faults")])

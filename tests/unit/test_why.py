@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 
 import pytest
 from spprof_file import Writer
-from test_owntree import DUMPS, FIND, LOAD, MAIN, NUMPY, PANDAS, READ, ROW, SHOP, profile_of
+from test_owntree import DUMPS, FIND, LIB, LOAD, MAIN, NUMPY, PANDAS, READ, ROW, SHOP, frame, profile_of
 
 from spprof import Profile
 from spprof.cli import main
-from spprof.model.records import Marker
+from spprof.model.records import HOLDS_GIL, Marker
 from spprof.model.waits import REASONS
 from spprof.report.why import Why
 
@@ -69,8 +70,34 @@ def test_what_was_waited_for_and_what_was_imported():
     text = why(Profile(writer.data))
     assert re.search(r"0\.10 s\n     of it 50\.00 ms \(.*\) running, 50\.00 ms \(50\.0% ±\S+\) waiting for a lock\n", text)
     text = why(profile_of(([MAIN, FIND, SHOP, LOAD], 95), ([MAIN, LOAD], 5)))
-    assert re.search(r"load \(.*\) itself: .*\n.*\n     of it 95\.0% ±.* while /app/shop/__init__.py is imported\n", text)
+    assert re.search(r"load \(.*\) itself: .*\n.*\n     while /app/shop/__init__.py is imported: 95\.0% ±\S+, 95.00 ms\n", text)
     assert "is imported" not in why(profile_of(([MAIN, FIND, SHOP, LOAD], 40), ([MAIN, LOAD], 60)))
+
+
+@pytest.mark.parametrize("reason, what", [("lock", "lock"), ("gil", "GIL")])
+def test_what_held_a_lock_meanwhile_is_named(reason, what):
+    """The time of a wait is that of the holder's own samples."""
+    writer = Writer(mode="wall")
+    for at in range(100):
+        held_by = 2 if at < 80 else 0
+        writer.sample([MAIN, LOAD], 6000 + 1000 * at, 1000, flags=4, reason=REASONS.index(reason), by=held_by)
+        writer.sample([MAIN, ROW], 6000 + 1000 * at, 1000, thread=1, flags=4 | HOLDS_GIL, reason=REASONS.index("sleep"))
+    writer.flush()
+    writer.block(b"T", json.dumps([{"id": n, "tid": 7 + n, "name": f"t{n}"} for n in (0, 1)]).encode())
+    text = why(Profile(writer.data))
+    held = rf"     the {what} was held meanwhile by Row.parse \(/app/shop/row.py:\d+\): 80.00 ms \(40.0% ±\S+\)\n"
+    assert re.search(rf"load \(.*\n     of it .*\n{held}", text) and text.count("meanwhile") == 1
+
+
+def test_a_wait_to_be_notified_has_no_owner():
+    writer = Writer(mode="wall")
+    for at in range(100):
+        wait = frame("Condition.wait", LIB + "/threading.py")
+        writer.sample([MAIN, LOAD, wait], 6000 + 1000 * at, 1000, flags=4, reason=REASONS.index("lock"))
+    writer.flush()
+    text = why(Profile(writer.data))
+    assert "\n     no owner: a condition, an event, a queue, a semaphore, or the end of a thread\n" in text
+    assert "meanwhile" not in text
 
 
 def test_a_command_that_somebody_else_wrote_is_what_is_asked_about():

@@ -25,7 +25,7 @@ WORDS = {
     "asleep": "sleep",
     "running": "running",
     "waiting for what is unknown": "unknown",
-    "ready, without a processor": "ready",
+    "ready without a processor": "ready",
 }
 FUNCTIONS = ("read", "work", "held", "nap")
 MODULE = frame("<module>", "/app/shop.py")
@@ -107,7 +107,7 @@ def test_each_figure_is_that_of_what_it_is_said_of(seed, processes):
             waits += 1
         line, share = re.search(r"line (\d+) has ([\d.]+% ±[\d.]+)", block).groups()
         assert share == share_of([each for each in place if each[2] == int(line)], everything)
-        for share, amount in re.findall(r"of it ([\d.]+% ±[\d.]+), (.* m?s) while", block):
+        for share, amount in re.findall(r"while \S+ is imported: ([\d.]+% ±[\d.]+), (.* m?s)\n", block):
             imported = [each for each in place if each[3]]
             assert amount == words_of(1000 * sum(each[5] for each in imported)) and share == share_of(imported, everything)
     assert seen == sorted(us, key=lambda place: -us[place])[: len(seen)] and len(seen) >= 4 and waits >= len(seen)

@@ -22,11 +22,15 @@ typedef struct {
     uint64_t interval_ns;
     spp_thread_states states;
     /* from here on zeroed at each start */
-    uint64_t start_ns, start_process_cpu, stop_ns, cpu_ns;
+    uint64_t start_ns, start_process_cpu, start_children_cpu, stop_ns, cpu_ns, children_cpu;
     spp_source_set sources; /* without TIME no clock ticks */
     /* Under the drain lock: how long the run was paused, on the wall clock and of the program's CPU time; since when it is (0: it
      * is not), and the program's CPU time then. */
     uint64_t paused_ns, paused_cpu, pause_ns, pause_cpu;
+    /* By the drain thread: how long the first thread was ready without a processor while the run was not paused, and up to where
+     * the system's count of that is in it. */
+    _Atomic uint64_t ready_ns;
+    uint64_t ready_seen;
     uint32_t next_id;               /* of threads in the file */
     spp_os_worker *drain, *sampler; /* NULL: they rest, or were not started */
     spp_rest drain_rest, sampler_rest;

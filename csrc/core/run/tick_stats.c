@@ -12,11 +12,12 @@
 #include "os/clock.h"
 #include "os/lock.h"
 #include "os/process.h"
+#include "os/threads.h"
 #include "os/ticks.h"
 
 typedef struct {
     uint64_t taken, repeated, counters[SPP_COUNTERS_N], losses[SPP_LOSS_COUNT];
-    uint64_t wall_ns, cpu_ns, paused_ns, paused_cpu;
+    uint64_t wall_ns, cpu_ns, paused_ns, paused_cpu, children_cpu;
     uint32_t threads;
 } sums;
 
@@ -89,6 +90,15 @@ void spp_tick_stats_unseen(void) {
     }
 }
 
+uint64_t spp_tick_stats_children_cpu(void) { return spp_os_children_cpu_ns() - spp_run_state.start_children_cpu; }
+
+void spp_tick_stats_ready(void) {
+    uint64_t all;
+    if (spp_os_thread_ready_ns(0, &all) != 0) return;
+    if (all > spp_run_state.ready_seen && !spp_run_state.paused) spp_run_state.ready_ns += all - spp_run_state.ready_seen;
+    spp_run_state.ready_seen = all;
+}
+
 static void sum_up(sums *s) {
     memset(s, 0, sizeof *s);
     spp_os_lock(); /* a thread that ends goes from one sum to the other at once */
@@ -104,6 +114,7 @@ static void sum_up(sums *s) {
     uint64_t end = spp_run_state.stop_ns ? spp_run_state.stop_ns : spp_os_now_ns();
     s->wall_ns = end - spp_run_state.start_ns;
     s->cpu_ns = spp_run_state.stop_ns ? spp_run_state.cpu_ns : spp_tick_stats_cpu();
+    s->children_cpu = spp_run_state.stop_ns ? spp_run_state.children_cpu : spp_tick_stats_children_cpu();
     s->paused_ns = spp_run_state.paused_ns + (spp_run_state.pause_ns != 0 ? end - spp_run_state.pause_ns : 0);
     s->paused_cpu = spp_run_state.paused_cpu + (spp_run_state.pause_ns != 0 ? s->cpu_ns - spp_run_state.pause_cpu : 0);
     spp_os_unlock();
@@ -200,6 +211,8 @@ void spp_tick_stats_text(spp_bytes *to) {
     say(to, "cpu_ns", s.cpu_ns);
     say(to, "paused_ns", s.paused_ns);
     say(to, "paused_cpu_ns", s.paused_cpu);
+    say(to, "first_thread_ready_ns", spp_run_state.ready_ns);
+    say(to, "children_cpu_ns", s.children_cpu);
     say(to, "write_error", (uint64_t)spp_write_error());
     spp_json_key(to, "losses");
     spp_json_raw(to, "{");

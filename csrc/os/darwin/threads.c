@@ -84,6 +84,11 @@ void spp_darwin_table_unlock(void) { pthread_mutex_unlock(&lock); }
 
 bool spp_os_is_first_thread(void) { return true; }
 
+int spp_os_thread_ready_ns(int32_t tid, uint64_t *ns) {
+    (void)tid, (void)ns;
+    return -1;
+}
+
 uint64_t spp_os_thread_count(void) {
     pthread_once(&once, begin);
     return atomic_load_explicit(&changes, memory_order_relaxed);

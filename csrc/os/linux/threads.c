@@ -24,6 +24,14 @@
 
 bool spp_os_is_first_thread(void) { return spp_os_tid() == (int32_t)getpid(); }
 
+int spp_os_thread_ready_ns(int32_t tid, uint64_t *ns) {
+    char text[96], *at;
+    if (!spp_linux_task_text(tid != 0 ? tid : (int32_t)getpid(), "schedstat", text, sizeof text)) return -1;
+    (void)strtoull(text, &at, 10); /* that it ran; then that it waited in a run queue: sched-stats.rst of Linux */
+    *ns = strtoull(at, NULL, 10);
+    return 0;
+}
+
 uint64_t spp_os_thread_count(void) {
     struct stat st;
     return stat("/proc/self/task", &st) == 0 ? (uint64_t)st.st_nlink : 0;

@@ -33,6 +33,11 @@ __attribute__((section(".CRT$XLF"), used)) static const PIMAGE_TLS_CALLBACK noti
 
 bool spp_os_is_first_thread(void) { return true; }
 
+int spp_os_thread_ready_ns(int32_t tid, uint64_t *ns) {
+    (void)tid, (void)ns;
+    return -1;
+}
+
 uint64_t spp_os_thread_count(void) { return atomic_load_explicit(&changes, memory_order_relaxed); }
 
 typedef LONG(NTAPI *next_fn)(HANDLE process, HANDLE thread, ACCESS_MASK access, ULONG attributes, ULONG flags, HANDLE *next);

@@ -22,7 +22,6 @@ from .run import Run, say
 if TYPE_CHECKING:
     import argparse
 
-    from ..files.profile import Profile
     from ..recording.options import Options
 
 _LOOK_S = 0.2  # from one look for new child processes to the next
@@ -187,12 +186,6 @@ class Attach(Run):
         while os.path.lexists(path):
             path, number = f"{self.outputs.stem}.{pid}.{number}.spprof", number + 1
         return path
-
-    def _unseen(self) -> str:
-        return ""
-
-    def _queued(self, profile: Profile) -> float:
-        return 0.0  # it may have been so before
 
     def _say_what_goes_on(self) -> None:
         pass

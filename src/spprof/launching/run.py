@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from ..files.profile import Profile
     from ..recording.options import Options
 
-_QUEUED_S, _QUEUED_SHARE = 0.1, 0.1  # the same of the time without a processor, of that elapsed
 _MOST_FILES = 8  # that a command names
-_UNSEEN_S, _UNSEEN_SHARE = 0.2, 0.25  # CPU time of others that is worth a word: in seconds, and of all
 
 
 class Run:
@@ -47,10 +45,8 @@ class Run:
             raise BadOption(f"--live shows the process that starts, and {name} is no Python: spprof run --live python ...")
         self.module = self.program.module  # whether it is there only its own process finds out
         self.pid, self.lost = 0, False  # lost: the profile is not where it was asked for
-        self._queued_before = 0.0
         self._ends = supervisor.link() if hasattr(os, "fork") and not options.live else (-1, -1)
         if self._ends[1] >= 0:
-            self._queued_before = supervisor.queued(os.getpid())
             self._started(os.getpid())  # it takes the place of this one; a command may start Python in another process
         window = (options.delay, options.duration)
         self.environment = recorder.environment(
@@ -167,9 +163,8 @@ class Run:
         from ..report.text import width_of_table
 
         options, width, mine = self.options, width_of_table(sys.stderr), patterns(self.options.mine)
-        verbose, queued = options.verbose, self._queued(profiles[0])
-        text = summary(profiles, options.limit, options.thread, width=width, verbose=verbose, mine=mine, queued_s=queued)
-        return "\n" + self._unseen() + text
+        text = summary(profiles, options.limit, options.thread, width=width, verbose=options.verbose, mine=mine)
+        return "\n" + text
 
     def _places(self, places: List[str], children: List[str], profiles: List[Profile], growing: Sequence[str] = ()) -> str:
         from ..report.text import printable
@@ -191,22 +186,6 @@ class Run:
         elif format == "html" and not self.outputs.is_special:
             text += f"  spprof open {_words(places[:1])}\n"
         return text
-
-    def _unseen(self) -> str:
-        """What the processes used that the program started and waited for, where those are not recorded."""
-        used, own = supervisor.used_by(self.pid)
-        unseen = used - own
-        if self.outputs.stem or unseen < max(_UNSEEN_S, _UNSEEN_SHARE * used):
-            return ""
-        return f"Other processes that the program started used {unseen:.2f} s of CPU time: --subprocesses records those, too.\n"
-
-    def _queued(self, profile: Profile) -> float:
-        """Seconds in which the program, where there was work to do, was ready to run, and the machine ran others; 0: few."""
-        ready, stats = supervisor.queued(self.pid) - self._queued_before, profile.stats
-        wall, cpu = ((stats.get(name) or 0) / 1e9 for name in ("wall_ns", "cpu_ns"))
-        if ready < max(_QUEUED_S, _QUEUED_SHARE * wall) or cpu < _QUEUED_S:
-            return 0.0
-        return ready
 
     def _children(self, children: List[str], growing: Sequence[str]) -> str:
         if not children:

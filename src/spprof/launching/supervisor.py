@@ -217,22 +217,6 @@ def _stat(pid: int) -> List[bytes]:
         return []
 
 
-def used_by(pid: int) -> Tuple[float, float]:
-    """Seconds of CPU time of a process that is still there, with that of the children that it has waited for, and without. Linux;
-    elsewhere none."""
-    times = [int(ticks) / os.sysconf("SC_CLK_TCK") for ticks in _stat(pid)[11:15]]  # utime, stime; cutime, cstime: proc(5)
-    return sum(times), sum(times[:2])
-
-
-def queued(pid: int) -> float:
-    """Seconds in which the main thread of a process was ready to run and had no processor. Linux; elsewhere none."""
-    try:
-        with open(f"/proc/{pid}/schedstat", "rb", buffering=0) as file:  # ns that it ran and waited, ...: sched-stats.rst
-            return int((file.read() or b"").split()[1]) / 1e9
-    except (OSError, ValueError, IndexError):  # gone; a kernel that does not count
-        return 0.0
-
-
 def _code(pid: int, death: int) -> Optional[int]:
     """The exit code of a process that is gone, or minus its signal: until its parent has asked, and from Linux 6.15 on."""
     status = _stat(pid)

@@ -18,7 +18,7 @@ _RUNNING = 0
 # For people.
 TITLES = {
     "running": "running",
-    "ready": "ready, without a processor",
+    "ready": "ready without a processor",
     "gil": "the GIL",
     "lock": "a lock",
     "io": "input or output",

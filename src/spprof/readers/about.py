@@ -24,7 +24,9 @@ _HEADER: Dict[str, Any] = {
     **dict.fromkeys((*_LISTS, "events"), list),
 }
 _STATS: Dict[str, Any] = {
-    **dict.fromkeys(("interval_ns", "wall_ns", "cpu_ns", "paused_ns", "paused_cpu_ns"), _TIME),
+    **dict.fromkeys(
+        ("interval_ns", "wall_ns", "cpu_ns", "paused_ns", "paused_cpu_ns", "first_thread_ready_ns", "children_cpu_ns"), _TIME
+    ),
     **dict.fromkeys(("expected", "taken", "captured", "repeated", "dropped", "validation_drops", "overruns"), _TIME),
     **dict.fromkeys((*COUNTERS, "threads", "units", "enabled_ns", "running_ns"), _TIME),
     "write_error": _ERRNO,

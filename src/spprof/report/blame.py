@@ -20,7 +20,7 @@ _WAITERS = 3  # of a row, by name
 _ROWS = 15
 _LITTLE = 0.01  # of all that was waited: less, where the interval includes nothing, is no row
 UNKNOWN = "unknown"
-_NO_OWNER = "no owner: a condition, an event, a queue, a semaphore, or the end of a thread"
+NO_OWNER_WORDS = "no owner: a condition, an event, a queue, a semaphore, or the end of a thread"
 
 
 class Held(NamedTuple):
@@ -50,7 +50,7 @@ class Held(NamedTuple):
 
     def _where(self, process: str) -> str:
         if self.tid is None:
-            nobody = UNKNOWN if self.has_owner else _NO_OWNER
+            nobody = UNKNOWN if self.has_owner else NO_OWNER_WORDS
             return f"{nobody}, {process}" if process else nobody
         if self.threads > 1:
             return f"{self.threads} threads{f' ({process})' if process else ''} in {named(self.stack) or UNKNOWN}"

@@ -128,7 +128,8 @@ def _foot(comparison: Comparison, shown: Shown, found: Sequence[Tuple[Row, Chang
         yield f"{left} of less than {least} in A and B together are left out (--min-share)."
     if shown.compare == "share" and any(change.significant for _, change in found):
         word = comparison.weight_word
-        yield f"Shares are of all {word}: where others take less of it, what did not change has more. {_amounts(comparison)}"
+        why = "what did not change has less where something else takes more, and more where it takes less"
+        yield f"Shares are of all {word}: {why}. {_amounts(comparison)}"
     how = (
         "from how much runs vary"
         if comparison.repeated

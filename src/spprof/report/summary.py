@@ -13,7 +13,7 @@ from .owntree import OwnTree
 from .sources import lines_of
 from .tables import Row, Table, heading, table
 from .text import ESTIMATED, LEAST, amount, beside, calls_of, fit, per_call, readable, share_of
-from .tick_stats import tick_stats, warnings
+from .tick_stats import others, tick_stats, warnings
 from .timed import table_of_times
 from .whose import owners_of
 from .words import in_words
@@ -30,15 +30,14 @@ def summary(
     verbose: bool = False,
     mine: Sequence[str] = (),
     idle: bool = False,
-    queued_s: float = 0.0,
 ) -> str:
     """The text that `spprof run` and `spprof report` print, of one profile or of several processes' together.
 
     `shown`: 'python' or 'native' as in `Profile.functions(only=)`, or 'calls' for `Profile.native_calls()`. `by`: what a row is,
     one of `tables.BY` or the key of a label. `limit`: rows, whatever they say (None: at most 15, as long as they say something).
     `width`: columns of a line of the table. `verbose`: what became of each tick, even if none was lost. `mine`: see `Owners`.
-    `idle`: with the time in which threads have nothing to do, which is left out where there is any other. `queued_s`: see
-    `tick_stats`. Raises BadOption if no thread matches the pattern, or if native functions are asked for and there are none."""
+    `idle`: with the time in which threads have nothing to do, which is left out where there is any other.
+    Raises BadOption if no thread matches the pattern, or if native functions are asked for and there are none."""
     profiles = list(map(readable, profiles))
     most = _ROWS if limit is None else limit
     if shown == "calls":
@@ -55,7 +54,7 @@ def summary(
             lines += table_of_times(profiles, most, width)
             lines += in_words(profiles, width)
             lines += in_a_sentence(profiles)
-    return "\n".join([*warnings(profiles), *lines, "", *tick_stats(profiles, verbose, queued_s)]) + "\n"
+    return "\n".join([*warnings(profiles), *others(profiles), *lines, "", *tick_stats(profiles, verbose)]) + "\n"
 
 
 _ROWS = 15  # of a table, unless more are asked for

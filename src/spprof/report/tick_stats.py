@@ -17,6 +17,8 @@ _INTERNAL = ("calls_interrupted", "signals_not_ignored", "confined", "tasks_unkn
 NEARLY_ALL = 0.995  # of the time that an event is counted: what is shown as 100%
 LITTLE_CPU = 0.5  # of the time elapsed: below it, a profile of CPU time does not show what the user waits for
 _LITTLE_REST = 0.1  # of the time elapsed: less that a program waited is no reason to look for where
+_OTHERS_NS, _OTHERS_SHARE = 200_000_000, 0.25  # CPU time of other processes that is worth a word: of all
+_READY_NS, _READY_SHARE = 100_000_000, 0.1  # without a processor, of the time elapsed: less is not worth a word
 _VIEWS = {"tasks": "--tasks", "gc": "--gc"}  # types of samples that have a view of their own
 
 
@@ -32,9 +34,16 @@ def warnings(profiles: Sequence[ProfileData]) -> Iterator[str]:
         yield f"Warning: {which if len(profiles) > 1 else ''}{what}."
 
 
-def tick_stats(profiles: Sequence[ProfileData], verbose: bool = False, queued_s: float = 0.0) -> Iterator[str]:
-    """How much waiting there was, the clock, and what became of all ticks, if that matters or is asked for (`verbose`).
-    `queued_s`: seconds in which the first one's main thread was ready and had no processor, if that is worth a word."""
+def others(profiles: Sequence[ProfileData]) -> Iterator[str]:
+    """What the processes used that the program started and waited for, if they are not among the profiles."""
+    used = int(profiles[0].stats.get("children_cpu_ns", 0))
+    if len(profiles) == 1 and used >= max(_OTHERS_NS, _OTHERS_SHARE * (used + on_cpu(profiles))):
+        what = f"Other processes that the program started used {duration(used)} of CPU time"
+        yield f"{what}: --subprocesses records those of Python."
+
+
+def tick_stats(profiles: Sequence[ProfileData], verbose: bool = False) -> Iterator[str]:
+    """How much waiting there was, the clock, and what became of all ticks, if that matters or is asked for (`verbose`)."""
     sources = sorted({str(profile.header["source"]) for profile in profiles if "source" in profile.header})
     if sources:
         yield f"Read from another profiler's file ({', '.join(sources)}): there are no tick stats."
@@ -42,35 +51,44 @@ def tick_stats(profiles: Sequence[ProfileData], verbose: bool = False, queued_s:
         for values, chosen in sorted({(", ".join(header["values"]), header["value"]) for header in headers}):
             yield f"Of its values ({values}) this is {chosen}."
         return
-    yield from _waiting(profiles, queued_s)
+    yield from _waiting(profiles)
     yield from _ticks(profiles, verbose)
     yield from _unknown(profiles, verbose)
     yield from _others(profiles)
     yield from _in_turns(profiles)
 
 
-def _waiting(profiles: Sequence[ProfileData], queued_s: float) -> Iterator[str]:
-    took, cpu = elapsed(profiles), on_cpu(profiles)
+def _waiting(profiles: Sequence[ProfileData]) -> Iterator[str]:
+    took, cpu, without = elapsed(profiles), on_cpu(profiles), ready(profiles)
     if took <= 0 or "event" in profiles[0].header:
         return
     share = f"{cpu / took:.0%}" if cpu <= took else f"{cpu / took:.2f} processors"
     text = f"On CPU: {duration(cpu)} {'of' if cpu <= took else 'in'} {duration(took)} elapsed ({share})."
-    advised = runs_little(profiles)
-    if queued_s:
-        text += f" For {queued_s:.2f} s its main thread was ready and had no processor: the machine was busy with others."
-        waited = took - cpu - queued_s * 1e9
-        if advised and waited >= _LITTLE_REST * took:
+    if without:
+        threads = "its main thread was" if len(profiles) == 1 else "main threads were"
+        text += f" For {duration(without)} {threads} ready and had no processor: the machine was busy with others."
+    if profiles[0].mode == "cpu" and cpu < LITTLE_CPU * took:
+        waited = took - cpu - without
+        if not without:
+            text += " The rest it did not run: `--mode wall` shows where."
+        elif len(profiles) == 1 and waited >= _LITTLE_REST * took:
             text += f" The rest, {duration(waited)}, it waited: `--mode wall` shows where."
-    elif advised:
-        text += " The rest it did not run: `--mode wall` shows where."
     yield text
 
 
+def ready(profiles: Sequence[ProfileData]) -> int:
+    """How long main threads were ready and had no processor, in ns, if it is worth a word: of a program that had work to do, in
+    CPU mode. In wall mode it is a reason as others are."""
+    without = sum(int(profile.stats.get("first_thread_ready_ns", 0)) for profile in profiles)
+    little = max(_READY_NS, _READY_SHARE * elapsed(profiles))
+    return without if profiles[0].mode == "cpu" and without >= little and on_cpu(profiles) >= _READY_NS else 0
+
+
 def runs_little(profiles: Sequence[ProfileData]) -> bool:
-    """Whether these are profiles of CPU time of a program that did not run for most of the time."""
+    """Whether these are profiles of CPU time of a program that waited for most of the time."""
     if profiles[0].mode != "cpu" or "event" in profiles[0].header:
         return False
-    return on_cpu(profiles) < LITTLE_CPU * elapsed(profiles)
+    return on_cpu(profiles) < LITTLE_CPU * (elapsed(profiles) - ready(profiles))
 
 
 def on_cpu(profiles: Sequence[ProfileData]) -> int:

@@ -10,10 +10,13 @@ from collections import Counter, defaultdict
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..model import intervals
+from ..model.blame import NO_OWNER
 from ..model.data import ProfileData
 from ..model.intervals import Estimate
 from ..model.sums import Sums
 from ..model.types import measured
+from ..model.waits import GIL, LOCK, REASONS
+from .blame import NO_OWNER_WORDS, named
 from .idle import busy_parts, left_out
 from .import_times import in_a_sentence
 from .imports import module_name
@@ -22,7 +25,7 @@ from .paths import full_paths
 from .sources import lines_of
 from .tables import check_units, counted, heading
 from .text import amount, duration, fit, percent, place, readable
-from .tick_stats import elapsed, on_cpu, runs_little, tick_stats, warnings
+from .tick_stats import elapsed, on_cpu, others, runs_little, tick_stats, warnings
 from .whose import owners_of
 from .words import WORDS, in_words
 
@@ -73,6 +76,8 @@ class Why:
         self._squares: Counter[_Spot] = Counter()
         self._reasons: Counter[Tuple[_Spot, str]] = Counter()  # what it waited for, or that it ran; in wall mode
         self._reason_squares: Dict[Tuple[_Spot, str], float] = defaultdict(float)
+        self._holders: Counter[Tuple[_Spot, str, str]] = Counter()  # of those that waited for the GIL or a lock: who had it
+        self._holder_squares: Dict[Tuple[_Spot, str, str], float] = defaultdict(float)
         for profile in self._profiles:
             spots: Dict[int, _Spot] = {}
             self._add(profile, spots, self._weights, profile.stack_sums(), 1)
@@ -93,6 +98,16 @@ class Why:
             key = spots[stack], profile.reasons[reason]
             self._reasons[key] += weight
             self._reason_squares[key] += weight * weight / (count or 1)
+        stacks, weights, counts = profile.stack_keys(), profile.column("weight"), profile.column("count")
+        names: Dict[int, str] = {}
+        for reason in (GIL, LOCK):
+            for i, charge, ns in profile.charges(None, reason):
+                if charge.stack not in names:
+                    names[charge.stack] = named(profile.stack(charge.stack)) if charge.stack >= 0 else ""
+                name = NO_OWNER_WORDS if charge.holder == NO_OWNER else names[charge.stack]
+                held = spots[stacks[i]], REASONS[reason], name
+                self._holders[held] += ns
+                self._holder_squares[held] += ns * weights[i] / (counts[i] or 1)
 
     def _spot(self, profile: ProfileData, stack: int) -> _Spot:
         function: _Function = None
@@ -121,7 +136,8 @@ class Why:
         end = [*tick_stats(self._all), f"All of it: spprof report {self._files}; spprof open {self._opened}"]
         if not self._whole.ticks:
             return "\n".join([*head, *end]) + "\n"
-        end = [*self._collections(), *in_a_sentence(self._all), *in_words(self._all, _COLUMNS), *end]
+        sentences = [*in_a_sentence(self._all), *in_words(self._all, _COLUMNS)]
+        end = [*self._collections(), *(line for line in sentences if line), *end]
         lines = [*head, *end]
         for most in range(_MOST, 0, -1):
             lines = [*head, *self._answer(most), *end]
@@ -134,6 +150,7 @@ class Why:
             share = f"{duration(on_cpu(self._all))} of {duration(elapsed(self._all))} elapsed"
             yield f"For most of the time it did not run: {share} was on CPU, which alone is shown below."
             yield "`spprof run --mode wall` says what it waited for."
+        yield from others(self._all)
         if self._whole.ticks < _FEW:
             yield f"That is few samples: a longer run, or `spprof run --rate 10000`, says more than {self._whole.ticks:,} can."
 
@@ -158,7 +175,7 @@ class Why:
         is_known = self._whole.is_known and not runs_little(self._all)
         if others and is_known and shares[worth[0]].low > max(others):
             yield "The first is the largest of all: no other's interval reaches its own."
-            yield ""
+        yield ""
 
     def _share(self, spots: Sequence[_Spot]) -> Estimate:
         weight = sum(self._weights[spot] for spot in spots)
@@ -197,6 +214,21 @@ class Why:
             text = f"{text}, {more}" if text else f"     of it {more}"
         yield text
 
+    def _held(self, spots: Sequence[_Spot]) -> Iterator[str]:
+        """Where the GIL or a lock was held, if most of the time of a place was waiting for it."""
+        reason = self._leading(spots)
+        of_place: Counter[str] = Counter()
+        for (spot, why, name), ns in self._holders.items():
+            if spot in spots and why == reason and name:
+                of_place[name] += ns
+        for name, ns in of_place.most_common(1):
+            share = self._whole.share(ns, squares=sum(self._holder_squares[spot, reason, name] for spot in spots))
+            if ns >= _PART * sum(self._weights[spot] for spot in spots) and self._holds(share):
+                figures = f"{amount(ns, self._unit)} ({self._percent(share)})"
+                held = f"the {'GIL' if reason == 'gil' else 'lock'} was held meanwhile by {name}"
+                text = name if name == NO_OWNER_WORDS else f"{held}: {figures}"
+                yield from _wrapped(text, "     ", "       ")
+
     def _leading(self, spots: Sequence[_Spot]) -> str:
         """The reason that most of its time has; "": none."""
         reason, weight, share = self._by_reason(spots)[0]
@@ -218,6 +250,7 @@ class Why:
             what = f"{library} in {where}"
         yield from _wrapped(f"{number}. {what}: {figures}")
         yield from self._waits(spots)
+        yield from self._held(spots)
         yield from self._line(function[1], spots)
         yield from self._imported(spots)
         name = shlex.quote(function[0])
@@ -233,8 +266,12 @@ class Why:
         share = self._share(its)
         if line and self._holds(share):
             text = lines_of(self._profiles, [(file, line)]).get((file, line), "")
-            said = f"line {line} has {self._percent(share)}"
-            yield "     " + fit(f"{said}: {text}" if text else said, _columns() - 5)
+            said = f"     line {line} has {self._percent(share)}"
+            if text and len(said) + 2 + len(text) > _columns():
+                yield f"{said}:"
+                yield "       " + fit(text, _columns() - 7)
+            else:
+                yield f"{said}: {text}" if text else said
 
     def _imported(self, spots: Sequence[_Spot]) -> Iterator[str]:
         """How much of it is the time of an import, if most is."""
@@ -244,7 +281,7 @@ class Why:
         module, its = max(of_module.items(), key=lambda each: (sum(self._weights[spot] for spot in each[1]), each[0]))
         share = self._share(its)
         if module and self._holds(share) and 2 * share.value > self._share(spots).value:
-            yield f"     of it {self._figures(its, share)} while {module} is imported"
+            yield f"     while {module} is imported: {self._figures(its, share)}"
 
     def _calls(self, function: Tuple[str, str, int]) -> str:
         calls = counted(self._profiles)
@@ -266,6 +303,7 @@ def _columns() -> int:
     return _COLUMNS if not full_paths() else 1 << 30
 
 
-def _wrapped(text: str) -> List[str]:
+def _wrapped(text: str, first: str = "", more: str = "   ") -> List[str]:
     """A place and its figures; names are not cut, and are on the next line where they are long."""
-    return textwrap.wrap(text, _COLUMNS, subsequent_indent="   ", break_long_words=False, break_on_hyphens=False)
+    made = textwrap.TextWrapper(_COLUMNS, first, more, break_long_words=False, break_on_hyphens=False)
+    return made.wrap(text)

@@ -16,7 +16,7 @@ _MOST = 5  # reasons
 
 WORDS = {
     "running": "running",
-    "ready": "ready, without a processor",
+    "ready": "ready without a processor",
     "gil": "waiting for the GIL",
     "lock": "waiting for a lock",
     "io": "in input or output",
