@@ -273,6 +273,53 @@ static void test_what_is_open_crosses_no_gap(void) {
     spp_resolved_free(&other);
 }
 
+/* The time of a wait that is written, of a thread that was seen to wait for `seen`. */
+static spp_reason written(spp_thread *t, spp_reason seen, int64_t off_ns, bool read) {
+    uint64_t before = spp_resolved_now.sample_count;
+    spp_os_lock();
+    t->wall.repeats = 1;
+    t->wall.flags = SPP_SAMPLE_OFF_CPU;
+    t->wall.reason = seen;
+    t->wall.held_by = 7;
+    t->wall.off_ns = off_ns;
+    t->wall.ready_read = read;
+    spp_resolve_flush(t);
+    spp_os_unlock();
+    CHECK_EQUAL(spp_resolved_now.sample_count, before + 1);
+    const spp_resolved_sample *s = sample((unsigned)before);
+    CHECK_EQUAL(s->weight, (uint64_t)off_ns);
+    CHECK_EQUAL(s->held_by, s->reason == seen ? 7u : 0u);
+    return (spp_reason)s->reason;
+}
+
+/* Samples with the reason have as much time in all as the system counted, whatever the looks saw. */
+static void test_as_much_time_is_ready_as_was_counted(void) {
+    enum { MS = 1000000, N = 400 };
+    spp_thread *t = begin(8, 5);
+    int64_t ready = 0, most = 0;
+    for (int part = 0; part < 4; part++) { /* in tenths of each wait: more than seen, less, and the same */
+        for (int i = 0; i < N; i++) {
+            spp_reason seen = i % 4 == 0 ? SPP_REASON_ready : SPP_REASON_sleep;
+            int64_t counted = part * 3 * MS / 10;
+            t->wall.waited = SPP_REASON_sleep;
+            t->wall.ready_ns += counted;
+            ready += counted - (written(t, seen, MS, true) == SPP_REASON_ready ? MS : 0);
+            if (ready > most) most = ready;
+            if (-ready > most) most = -ready;
+            CHECK_EQUAL(t->wall.ready_ns, ready);
+        }
+    }
+    CHECK(most <= 10 * MS + MS); /* as long as a wait may not have been counted yet, and a wait's length */
+    /* It was not read since: the thread may still wait, and it is not counted yet. */
+    t->wall.ready_ns = 0;
+    for (int i = 0; i < 100; i++) CHECK_EQUAL(written(t, SPP_REASON_ready, MS, false), SPP_REASON_ready);
+    /* Of what it waited for nothing is known. */
+    t->wall.waited = 0;
+    CHECK_EQUAL(written(t, SPP_REASON_ready, MS, true), SPP_REASON_ready);
+    t->wall.ready_ns = 100 * MS;
+    CHECK_EQUAL(written(t, SPP_REASON_gil, MS, true), SPP_REASON_gil);
+}
+
 int main(void) {
     table = malloc(TABLE);
     fill_table();
@@ -284,5 +331,6 @@ int main(void) {
     test_a_copy_is_kept_while_a_queue_names_it();
     test_what_is_open_goes_to_the_last_samples_of_that_thread();
     test_what_is_open_crosses_no_gap();
+    test_as_much_time_is_ready_as_was_counted();
     return check_done();
 }

@@ -1,6 +1,7 @@
 """Why threads wait: programs whose threads wait for known reasons, for known times."""
 
 import json
+import os
 import platform
 import sys
 import sysconfig
@@ -9,6 +10,7 @@ import pytest
 from ran import TARGETS
 
 import spprof
+from spprof import Profile
 from spprof.cli import main
 from spprof.report.waits import waits
 
@@ -49,6 +51,41 @@ def times_of(profile):
         key = sample.thread_name, profile.reasons[reason]
         found[key] = found.get(key, 0) + sample.weight
     return found
+
+
+NAPS = """
+import json, os, sys, time
+import spprof
+def counted():
+    ran, ready = open("/proc/thread-self/schedstat").read().split()[:2]
+    return int(ran), int(ready)
+pid = os.getpid()
+os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1])
+if os.fork() == 0:
+    while os.getppid() == pid: sum(range(1000))
+    os._exit(0)
+spprof.start(mode="wall", output_path="p.spprof")
+(ran, ready), began = counted(), time.monotonic_ns()
+while counted()[1] - ready < 1.5e9:
+    time.sleep(0.001)
+    sum(range(20_000))
+now, took = counted(), time.monotonic_ns() - began
+spprof.stop()
+print(json.dumps({"ready": now[1] - ready, "sleep": took - (now[0] - ran) - (now[1] - ready)}))
+"""
+# A sample of at most 80 ms has one reason; a wait for a processor is counted when it ends, within 10 ms.
+NEAR = 80_000_000 + 10_000_000
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/schedstat"), reason="the kernel does not count the time in run queues")
+def test_a_nap_is_over_when_the_thread_is_ready(run_python, tmp_path):
+    """A machine that is busy makes no nap longer: what the thread then waits for is a processor. The kernel counts both."""
+    truth = json.loads(run_python("-c", NAPS, cwd=tmp_path).out)
+    profile = Profile.load(tmp_path / "p.spprof")
+    times = {reason: ns for (name, reason), ns in times_of(profile).items() if name == "MainThread"}
+    unknown = times.get("unknown", 0)  # the sampler had no processor itself
+    for reason, took in truth.items():
+        assert abs(times[reason] - took) <= NEAR + unknown, (times, truth)
 
 
 @pytest.mark.parametrize("thread", REASONS)

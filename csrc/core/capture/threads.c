@@ -90,6 +90,9 @@ static void begin_wall(spp_thread_wall *w, uint64_t now, uint64_t cpu) {
     w->due_ns = 0;
     w->blocked = w->cut = false;
     w->repeats = 0;
+    w->ready_seen = 0;
+    w->ready_ns = 0;
+    w->waited = 0;
 }
 
 static void reset_wall(spp_thread_wall *w, uint64_t now, uint64_t cpu) {

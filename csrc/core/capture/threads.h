@@ -108,6 +108,12 @@ typedef struct {
     uintptr_t leaf;   /* the code object of that stack's leaf; 0: it is none */
     spp_awaited lock; /* that it waits for; key 0: none that a thread may hold */
     uint32_t unheld;  /* looks since somebody was known to hold it */
+    /* How long it was ready without a processor in all, as the system counted it when that was read last (0: not yet), and
+     * whether that was now; how much of it samples lack, negative: have too much */
+    uint64_t ready_seen;
+    bool ready_read;
+    int64_t ready_ns;
+    uint32_t waited; /* the last reason other than that; 0: none yet */
     spp_entered entered;
 } spp_thread_wall;
 

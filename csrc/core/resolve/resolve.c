@@ -149,18 +149,34 @@ void spp_resolve_hold(bool held) {
     hold = held;
 }
 
+#define READY_AHEAD_NS 10000000 /* the system counts a wait for a processor when it ends */
+
+/* Why a blocked thread was off the CPU for so long. A look does not see that the wait ended and the thread was ready, without a
+ * processor, until the next one; nor that a thread without a processor, since the sampler runs on it, sleeps until the next one.
+ * The system counts how long it was ready. A sample has one reason: the one that keeps the sum of all near to that. */
+static uint32_t reason_of(spp_thread *t, uint64_t weight) {
+    int64_t lacks = t->wall.ready_ns, half = (int64_t)(weight / 2);
+    bool was_ready = t->wall.reason == SPP_REASON_ready, known = t->wall.ready_read && t->wall.waited != 0;
+    t->wall.ready_read = false;
+    if (was_ready && known && lacks - half < -READY_AHEAD_NS) return t->wall.waited;
+    if (!was_ready && (lacks <= half || t->wall.reason == SPP_REASON_gil)) return t->wall.reason;
+    t->wall.ready_ns -= (int64_t)weight;
+    return SPP_REASON_ready;
+}
+
 void spp_resolve_flush(spp_thread *t) {
     if (t->wall.repeats == 0) return;
     uint64_t weight = t->wall.off_ns > 0 ? (uint64_t)t->wall.off_ns : 0;
+    uint32_t reason = reason_of(t, weight);
     const spp_resolved_sample head = {.flags = (uint16_t)t->wall.flags,
                                       .count = t->wall.repeats,
                                       .time_ns = t->wall.look_ns,
                                       .weight = weight,
                                       .label = t->wall.label,
-                                      .reason = t->wall.reason,
-                                      .waits_on = t->wall.waits_on,
+                                      .reason = reason,
+                                      .waits_on = reason == t->wall.reason ? t->wall.waits_on : 0,
                                       .task = t->wall.task,
-                                      .held_by = t->wall.held_by,
+                                      .held_by = reason == t->wall.reason ? t->wall.held_by : 0,
                                       .span = t->wall.span};
     if (hold || t->wall.cut)
         lose(t, t->wall.flags, SPP_LOSS_writer_behind, t->wall.repeats);
@@ -254,6 +270,7 @@ bool spp_resolve_blocked(spp_thread *thread, const spp_walk *walk, uint64_t labe
     thread->wall.task = task_of(task);
     thread->wall.span = span_of(span);
     thread->wall.reason = waiting->reason;
+    if (waiting->reason != SPP_REASON_ready && waiting->reason != SPP_REASON_running) thread->wall.waited = waiting->reason;
     thread->wall.waits_on = text_of(waiting->on);
     thread->wall.held_by = waiting->held_by;
     return true;

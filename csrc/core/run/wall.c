@@ -280,6 +280,17 @@ static void lose_row(spp_thread *t, int64_t lost) {
     atomic_fetch_add_explicit(&t->tick.losses[SPP_LOSS_overrun], (uint64_t)lost, memory_order_relaxed);
 }
 
+/* Drain lock held. Before the sample of a wait that is over is written: how long the thread was ready since the last such look. A
+ * wait for the GIL is one for all its time: the thread looks after it every few milliseconds, and would go on waiting if it had a
+ * processor. */
+static void see_ready(spp_thread *t) {
+    uint64_t all;
+    if ((t->wall.repeats == 0 && t->wall.ready_seen != 0) || spp_os_thread_ready_ns(t->tid, &all) != 0) return;
+    t->wall.ready_read = t->wall.ready_seen != 0;
+    if (t->wall.ready_read && t->wall.reason != SPP_REASON_gil) t->wall.ready_ns += (int64_t)(all - t->wall.ready_seen);
+    t->wall.ready_seen = all != 0 ? all : 1;
+}
+
 /* Drain lock held. */
 static void look_at(spp_thread *t) {
     const int64_t interval = (int64_t)spp_run_state.interval_ns;
@@ -314,6 +325,7 @@ static void look_at(spp_thread *t) {
     t->wall.off_ns += off;
     if (t->wall.off_ns < -AHEAD_NS) t->wall.off_ns = -AHEAD_NS;
     if (t->wall.due_ns < -AHEAD_NS) t->wall.due_ns = -AHEAD_NS;
+    see_ready(t);
     spp_resolve_flush(t);
     t->wall.look_ns = now;
     t->wall.look_cpu = cpu;
