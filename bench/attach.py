@@ -17,18 +17,32 @@ STATES = ("busy", "epoll", "event")
 LASTS, BEFORE = 3.5, 0.3  # seconds: of a target, and of that before the command
 _STEP_MS = 5.0
 _FIRST = re.compile(r"\bt_(\d{5})\b")
-# `spprof attach`, which writes down for how long it has each time stopped the process, ns.
+# `spprof attach`, which writes down for how long it has each time stopped the process, ns: from the last look at which no thread
+# had stopped (one that waits for a processor stops when it has one) until the last one was let go.
 _TIMED = """
 import os, sys, time
 from spprof.launching.stopped import Stopped
-enter, leave, log = Stopped.__enter__, Stopped.__exit__, os.open(sys.argv.pop(1), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-def timed_enter(self):
-    self.since = time.monotonic_ns()
-    return enter(self)
-def timed_leave(self, *error):
-    leave(self, *error)
-    os.write(log, b"%d\\n" % (time.monotonic_ns() - self.since))
-Stopped.__enter__, Stopped.__exit__ = timed_enter, timed_leave
+seize, let_go, wait = Stopped._seize, Stopped._let_go, os.waitpid
+log = os.open(sys.argv.pop(1), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+looked, since = 0, 0
+def seizing(self, tid):
+    global looked
+    looked = looked or time.monotonic_ns()
+    seize(self, tid)
+def looking(pid, options):
+    global looked, since
+    before, found = time.monotonic_ns(), wait(pid, options)
+    if found[0] and found[1] & 255 == 127 and not since:
+        since = looked
+    looked = before
+    return found
+def timed(self):
+    global looked, since
+    let_go(self)
+    if since:
+        os.write(log, b"%d\\n" % (time.monotonic_ns() - since))
+    looked = since = 0
+Stopped._seize, os.waitpid, Stopped._let_go = seizing, looking, timed
 from spprof.cli import main
 sys.exit(main())
 """

@@ -150,12 +150,19 @@ def __getattr__(name: str) -> object:
     return value
 
 
+def _imported(name: str) -> object:
+    """A module below this one. (`importlib` is two files more.)"""
+    import sys
+
+    whole = f"{__name__}.{name}"
+    __import__(whole)
+    return sys.modules[whole]
+
+
 def _core_of_this_interpreter() -> object:
     """The extension module. Its file is named after the interpreter's ABI, and one folder may hold several."""
-    from importlib import import_module
-
     try:
-        return import_module("._core", __name__)
+        return _imported("_core")
     except ModuleNotFoundError:
         from .errors import Unsupported
 
@@ -185,16 +192,15 @@ def _module(name: str) -> object:
     if name in _modules:
         return _modules[name]
     import gc
-    from importlib import import_module
 
-    signals: Any = import_module("_signal")  # `signal` takes longer to import than all this
+    signals: Any = __import__("_signal")  # `signal` takes longer to import than all this
     collects, mask = gc.isenabled(), getattr(signals, "pthread_sigmask", None)
     blocked = mask(signals.SIG_BLOCK, ()) if mask else ()
     try:
         if mask:
             mask(signals.SIG_BLOCK, signals.valid_signals() - {signals.SIGTRAP, signals.SIGURG})
         gc.disable()
-        _modules[name] = module = import_module("." + name, __name__)
+        _modules[name] = module = _imported(name)
         return module
     finally:
         if collects:

@@ -12,7 +12,7 @@ import time
 import pytest
 from attached import ATTACH, Program, names
 
-from spprof import Profile
+from spprof import Profile, listening
 from spprof.listening import address
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="spprof attaches on Linux alone")
@@ -65,6 +65,47 @@ def test_it_is_profiled_and_left_as_it_was(text, program, tmp_path):
     while ran.state() != before:
         assert time.monotonic() < late and ran.process.poll() is None, (ran.state(), before)
     assert sorted(os.listdir(tmp_path)) == ["first.spprof", "program.py", "second.spprof"]
+
+
+@pytest.mark.parametrize("text", WAYS)
+def test_the_switch_interval_stays_the_programs(text, program, tmp_path):
+    """It is shorter while a profile begins. The program looks at it in the profile, and after the profile."""
+    ran = program(
+        "import sys\nsys.setswitchinterval(0.0321)\nusual = sys.getswitchinterval()\n"
+        + text.replace("while True: hot(500)", "")
+        + "core = None\n"
+        + "while not (core and core.active()): core = sys.modules.get('spprof._core'); hot(500)\n"
+        + "while core.active(): hot(500)\n"
+        + "print(sys.getswitchinterval() == usual, flush=True)\nwhile True: hot(500)\n"
+    )
+    done = ran.attach("--duration", "0.2", "-q", "-o", "p.spprof")
+    assert done.returncode == 0, done.stderr
+    assert ran.process.stdout.readline() == "True\n"
+
+
+def test_the_program_may_change_the_switch_interval_meanwhile():
+    usual = sys.getswitchinterval()
+    try:
+        with listening.ShortTurns():
+            assert sys.getswitchinterval() < usual
+            sys.setswitchinterval(0.0321)
+        assert sys.getswitchinterval() == pytest.approx(0.0321, abs=2e-6)
+        sys.setswitchinterval(0.00001)
+        with listening.ShortTurns():
+            assert sys.getswitchinterval() == pytest.approx(0.00001, abs=2e-6)
+        assert sys.getswitchinterval() == pytest.approx(0.00001, abs=2e-6)
+    finally:
+        sys.setswitchinterval(usual)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
+def test_a_child_forked_meanwhile_has_the_programs_switch_interval():
+    code = (
+        "import os, sys\nfrom spprof import listening\nlistening._hook()\nlistening.ShortTurns().__enter__()\n"
+        "if not os.fork(): print(f'{sys.getswitchinterval():.4f}', flush=True); os._exit(0)\nos.wait()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "0.0050\n"
 
 
 @pytest.mark.parametrize("text", WAYS)
@@ -201,7 +242,7 @@ def test_a_socket_of_another_process_gets_nothing(program, tmp_path):
         other.bind(path)
         other.listen(1)
         try:
-            done = ran.attach("--duration", "0.2", "-o", "p.spprof", "-q")
+            done = ran.attach("--duration", "1", "-o", "p.spprof", "-q")
         finally:
             os.unlink(path)
         connection, _ = other.accept()

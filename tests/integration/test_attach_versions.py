@@ -135,7 +135,7 @@ def test_a_program_whose_package_was_replaced_says_so_and_prints_nothing(program
     """It listened with the files of one version, and finds those of another that do not fit."""
     ran = program(
         LISTENS + "import sys, types\nsys.modules['spprof.recording.serving'] = types.ModuleType('serving')\n"
-        "sys.modules['spprof.recording.serving'].serve = lambda connection: spprof.gone()\n" + HOT
+        "sys.modules['spprof.recording.serving'].serve = lambda *_: spprof.gone()\n" + HOT
     )
     done = ran.attach("-o", "p.spprof")
     assert done.returncode == 2 and "it can take no profile: AttributeError: " in done.stderr, done.stderr

@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from attached import ATTACH, Program, names
+from attached import ATTACH, Program, names, status
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or (platform.machine() != "x86_64" and not hasattr(sys, "remote_exec")),
@@ -30,24 +30,54 @@ while True: hot(500)
 
 
 @pytest.fixture
-def ran(tmp_path):
-    one = Program(PROGRAM, tmp_path)
-    late = time.monotonic() + 60  # a limit that only a hang reaches
-    while not is_in_poll(one):
-        assert time.monotonic() < late
-    yield one
-    one.process.kill()
-    one.process.communicate()
+def started(tmp_path):
+    """A program in poll()."""
+    programs = []
+
+    def start(text):
+        programs.append(Program(text, tmp_path))
+        late = time.monotonic() + 60  # a limit that only a hang reaches
+        while text in (PROGRAM, STARVED) and not is_in_poll(programs[-1]):
+            assert time.monotonic() < late
+        return programs[-1]
+
+    yield start
+    for one in programs:
+        one.process.kill()
+        one.process.communicate()
+
+
+@pytest.fixture
+def ran(started):
+    return started(PROGRAM)
+
+
+_POLLS = ("7", "219", "73")  # x86_64, also taken up again after a stop; ppoll of aarch64
 
 
 def is_in_poll(one):
-    with open(f"/proc/{one.pid}/syscall") as file:
-        return file.read().split()[0] in ("7", "219", "73")  # x86_64, also taken up again after a stop; ppoll of aarch64
+    """One of its threads."""
+    for tid in os.listdir(f"/proc/{one.pid}/task"):
+        with open(f"/proc/{one.pid}/task/{tid}/syscall") as file:
+            if file.read().split()[0] in _POLLS:
+                return True
+    return False
 
 
 def go_on(one):
     one.process.stdin.write("\n")
     one.process.stdin.flush()
+
+
+def profiled(attached, one):
+    """Ends the attachment when it profiles the program; what it says then. On a busy machine it may say before that it waits."""
+    said = ""
+    while f"spprof: process {one.pid} is being profiled; Ctrl-C ends it\n" not in said:
+        line = attached.stderr.readline()
+        assert line, said
+        said += line
+    attached.send_signal(signal.SIGINT)
+    return attached.stderr.read()
 
 
 def test_it_is_profiled_when_it_comes(ran, tmp_path):
@@ -126,3 +156,64 @@ def test_it_is_not_stopped_again_where_it_was_in_vain(ran, tmp_path):
         while not (now := attempt())[1]:
             assert time.monotonic() < late
         assert now[0] > 1
+
+
+# A thread that is not the main one keeps the GIL in C code until there is a line of input, so that the main thread waits for it.
+STARVED = (
+    PROGRAM.split("print(")[0]
+    + """
+import threading
+print(os.getpid(), flush=True)
+threading.Thread(target=ctypes.PyDLL(None).poll, args=(ctypes.byref(one), 1, -1), daemon=True).start()
+while True: hot(500)
+"""
+)
+
+
+@pytest.mark.skipif(VERSION.endswith("t"), reason="it has no GIL")
+def test_a_main_thread_that_waits_for_the_gil(started, tmp_path):
+    ran = started(STARVED)
+    before = ran.state()
+    with subprocess.Popen([*ATTACH, str(ran.pid), "-o", "p.spprof"], cwd=tmp_path, stderr=subprocess.PIPE, text=True) as attached:
+        said = attached.stderr.readline()
+        assert f"the main thread of process {ran.pid} " in said and "waiting until it runs Python code" in said
+        assert "C code that does not end" not in said
+        assert ran.state()[0] == before[0]
+        go_on(ran)
+        said = profiled(attached, ran)
+        assert attached.wait(60) == 0, said
+    ran.process.kill()
+    assert ran.process.communicate() == ("", "")
+
+
+def test_a_stopped_process_is_profiled_when_it_goes_on(started, tmp_path):
+    ran = started(PROGRAM.replace("ctypes.CDLL(None).poll(ctypes.byref(one), 1, -1)", ""))
+    ran.process.send_signal(signal.SIGSTOP)
+    late = time.monotonic() + 60
+    while not status(ran.pid, ran.pid)["State"].startswith("T"):
+        assert time.monotonic() < late
+    with subprocess.Popen([*ATTACH, str(ran.pid), "-o", "p.spprof"], cwd=tmp_path, stderr=subprocess.PIPE, text=True) as attached:
+        said = attached.stderr.readline()
+        assert f"the main thread of process {ran.pid} is stopped, until `kill -CONT`: waiting" in said
+        assert status(ran.pid, ran.pid)["State"].startswith("T")
+        ran.process.send_signal(signal.SIGCONT)
+        said = profiled(attached, ran)
+        assert attached.wait(60) == 0, said
+    assert ran.process.poll() is None and sorted(os.listdir(tmp_path)) == ["p.spprof", "program.py"]
+
+
+def test_a_process_whose_main_thread_has_ended_is_said_to_be_one(started):
+    ran = started(
+        PROGRAM.split("print(")[0]
+        + "import threading\nthreading.Thread(target=lambda: [hot(500) for _ in iter(int, 1)]).start()\n"
+        + "print(os.getpid(), flush=True)\nctypes.CDLL(None).syscall(60, 0)  # exit, of this thread alone\n"
+    )
+    late = time.monotonic() + 60
+    while not status(ran.pid, ran.pid)["State"].startswith("Z"):
+        assert time.monotonic() < late
+    done = ran.attach()
+    assert done.returncode == 2, done.stderr
+    assert done.stderr == (
+        f"spprof: nothing can be run in process {ran.pid}: its main thread has ended, and other threads go on\n"
+    )
+    assert ran.process.poll() is None

@@ -353,6 +353,20 @@ def test_a_program_waits_for_no_parser(tmp_path):
     assert done.stdout.splitlines()[:1] == ["set()"], done.stdout + done.stderr
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="spprof attaches on Linux alone")
+def test_the_first_sample_of_attach_waits_for_no_such_module(tmp_path):
+    """Those that take 2 to 4 ms each; a standard library of later may import them for `ctypes`."""
+    code = (
+        "import ctypes, select, sys\nbefore = set(sys.modules)\n"
+        "import spprof.cli.attach, spprof.launching.attach, spprof.launching.entering\n"
+        "late = {'argparse', 're', 'enum', 'typing', 'json', 'shutil', 'signal', 'socket', 'subprocess', 'zlib'}\n"
+        "print(late & (set(sys.modules) - before))\n"
+    )
+    (tmp_path / "x.py").write_text(code)
+    done = run(["x.py"], tmp_path)
+    assert done.stdout == "set()\n", done.stdout + done.stderr
+
+
 def test_a_program_that_ends_before_the_delay(tmp_path):
     (tmp_path / "x.py").write_text("print('done')")
     done = run(["-m", "spprof", "run", "--delay", "1000", "-o", "p.spprof", "x.py"], tmp_path)

@@ -10,7 +10,7 @@ if sys.platform != "linux":
     pytest.skip("spprof stops threads on Linux alone", allow_module_level=True)
 
 from spprof.launching import stopped
-from spprof.outside.rank import first_in_rank
+from spprof.outside.rank import FirstInRank
 
 
 def rank():
@@ -29,7 +29,7 @@ def may_be_first():
 
 def test_the_first_rank_ends_with_an_exception_too():
     before = rank()
-    with pytest.raises(KeyError), first_in_rank():
+    with pytest.raises(KeyError), FirstInRank():
         assert rank() == ((os.SCHED_FIFO, 1) if may_be_first() else before)
         raise KeyError
     assert rank() == before
@@ -41,11 +41,11 @@ def test_without_the_right_a_process_is_stopped_all_the_same(monkeypatch):
 
     before = rank()
     monkeypatch.setattr(os, "sched_setscheduler", refuse)
-    with first_in_rank():
+    with FirstInRank():
         assert rank() == before
 
 
-def test_a_process_is_stopped_by_the_first_in_rank():
+def test_a_process_is_stopped_by_the_FirstInRank():
     """It is given back when the process cannot be stopped, too."""
     before, expected = rank(), (os.SCHED_FIFO, 1) if may_be_first() else rank()
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:

@@ -4,7 +4,6 @@ which are not more)."""
 from __future__ import annotations
 
 import os
-import zlib
 
 LONGEST = 255  # bytes
 
@@ -34,7 +33,9 @@ def fitting(stem: str, suffix: str = "", longest: int = LONGEST) -> str:
     space = longest - len(_raw(suffix))
     if len(_raw(stem)) <= space:
         return stem + suffix
-    mark = f"-{zlib.crc32(_raw(stem)):08x}"
+    from zlib import crc32
+
+    mark = f"-{crc32(_raw(stem)):08x}"
     while len(_raw(stem + mark)) > space and stem:
         stem = stem[: min(len(stem) - 1, space)]
     return stem + mark + suffix

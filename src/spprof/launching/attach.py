@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import os
 import select
-import socket
 import time
-from typing import TYPE_CHECKING, Callable, Dict, Iterator, List, Optional
 
 from .. import formats
 from ..errors import BadOption, SpprofError
@@ -19,8 +17,11 @@ from . import commands, outputs, program, stalls
 from .connecting import ANSWER_S, PATIENCE_S, Interrupted, Way, answer
 from .run import Run, say
 
+TYPE_CHECKING = False  # the user of `attach` waits for the first sample
 if TYPE_CHECKING:
     import argparse
+    from _socket import socket
+    from typing import Callable, Dict, Iterator, List, Optional
 
     from ..recording.options import Options
 
@@ -32,7 +33,7 @@ class Attachment:
 
     def __init__(self, way: Way, recording: Options, path: str) -> None:
         self.way, self.recording, self.path = way, recording, path
-        self.connection: Optional[socket.socket] = None
+        self.connection: Optional[socket] = None
 
     def begin(self) -> bool:
         """False: we were interrupted before."""
@@ -51,7 +52,7 @@ class Attachment:
             os.unlink(self.path)
         return begun
 
-    def _ask(self, connection: socket.socket, file: int) -> bool:
+    def _ask(self, connection: socket, file: int) -> bool:
         """False: we were interrupted."""
         reported = self.way.ask(connection, request(PROFILE, self.recording.to_text()), file)
         if reported is None and self.way.is_interrupted():

@@ -7,15 +7,12 @@ followed, written to or run."""
 
 from __future__ import annotations
 
+import _socket
 import os
 import select
-import signal
-import socket
 import struct
 import sys
 import time
-from contextlib import suppress
-from typing import TYPE_CHECKING, Dict, List, Optional, Union
 
 from .. import __version__
 from ..errors import SpprofError, Unsupported
@@ -25,11 +22,14 @@ from ..outside.rights import missing_right, python_of
 from ..outside.ways import obstacle, own_version
 from ..recording.serving import differ
 from . import given
-from .entering import LISTENING
+from .entering import LISTENING, STOPPED
 from .run import say
 from .waking import ENDED
 
+TYPE_CHECKING = False  # the user of `attach` waits for the first sample
 if TYPE_CHECKING:
+    from typing import Any, Dict, List, Optional, Union
+
     from .entering import Entering, Remote
     from .otherwise import Other
 
@@ -37,9 +37,10 @@ ANSWER_S = 20.0  # a process that listens answers within this, or is stopped
 _ANSWER_MOST = 65536  # bytes
 _OTHER_WAY = f"it answers as another version of spprof than {__version__}: use that, or start the program again with this one"
 PATIENCE_S = 2.0  # until a word is said about what is waited for
+_signals: Any = __import__("_signal")  # `signal` and `socket` make enumerations of all their numbers, for 5 ms
 _STEP_S, _SECOND_S = 0.1, 1.0  # from one attempt to the next, before that and after it
 
-_DOES = {"T": "is stopped", "t": "is stopped by a debugger", "S": "waits in a call", "D": "waits for a disk"}
+_DOES = {"T": STOPPED, "t": "is stopped by a debugger", "S": "waits in a call", "D": "waits for a disk"}
 
 # What the process runs. It is given a package that it may not have on its path, and a socket.
 _SCRIPT = """\
@@ -98,16 +99,16 @@ class Interrupted:
         return self._reading
 
     def __enter__(self) -> Interrupted:
-        self._before = signal.signal(signal.SIGINT, lambda *_: os.write(self._writing, b"!"))
+        self._before = _signals.signal(_signals.SIGINT, lambda *_: os.write(self._writing, b"!"))
         return self
 
     def __exit__(self, *error: object) -> None:
-        signal.signal(signal.SIGINT, self._before)
+        _signals.signal(_signals.SIGINT, self._before)
         os.close(self._reading)
         os.close(self._writing)
 
 
-def answer(connection: socket.socket, interrupted: Optional[Interrupted] = None) -> Optional[str]:
+def answer(connection: _socket.socket, interrupted: Optional[Interrupted] = None) -> Optional[str]:
     """What the process says is wrong; None: it is gone, or silent, or we were interrupted."""
     line, ends, late = b"", [connection.fileno()], time.monotonic() + ANSWER_S
     if interrupted is not None:
@@ -167,24 +168,29 @@ class Way:
         self._interrupted, self._patience = interrupted, patience
         self._has_come = False  # the process, by the script that it was given
         self._may_run = False  # that
+        self._entering: Union[Entering, Remote, Other, None] = None  # what has to be ended
         self._folder: Optional[given.Folder] = None  # with what the process was given
         self._script = -1  # of that, open: its name is the process's user's
 
     def is_interrupted(self) -> bool:
         return bool(select.select([self._interrupted.fileno()], [], [], 0)[0])
 
-    def ask(self, connection: socket.socket, words: bytes, file: int = -1) -> Optional[str]:
-        """Sends a request, with a descriptor if there is one. The answer, as `answer`, until we are interrupted."""
-        ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, file.to_bytes(4, sys.byteorder))] if file >= 0 else []
-        with suppress(BrokenPipeError, ConnectionResetError):  # it may have said why it takes none, and closed
+    def ask(self, connection: _socket.socket, words: bytes, file: int = -1) -> Optional[str]:
+        """Sends a request, with a descriptor if there is one. The answer, as `answer`, until we are interrupted. What the process
+        was entered by is taken away while it works on that."""
+        ancillary = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, file.to_bytes(4, sys.byteorder))] if file >= 0 else []
+        try:
             connection.sendmsg([words], ancillary)
+        except (BrokenPipeError, ConnectionResetError):  # it may have said why it takes none, and closed
+            pass
+        self._end_entering()
         return answer(connection, self._interrupted)
 
-    def connect(self) -> Optional[socket.socket]:
+    def connect(self) -> Optional[_socket.socket]:
         """A connection to the process; None: we were interrupted. `clear` is to follow, when that has ended."""
         own = _number_within(self.pid)
         path = f"/proc/{self.pid}/root{address(own, self.uid)}"
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
         connection.settimeout(ANSWER_S)
         try:
             connection.connect(path)
@@ -195,19 +201,20 @@ class Way:
         connection.close()
         return self._enter()
 
-    def _is_at(self, connection: socket.socket) -> bool:
+    def _is_at(self, connection: _socket.socket) -> bool:
         """Whether it is the process that is at the other end, and not one of another user who has taken its place."""
-        pid, _, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        pid, _, _ = struct.unpack("3i", connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12))
         return bool(pid == self.pid)
 
-    def _enter(self) -> Optional[socket.socket]:
+    def _enter(self) -> Optional[_socket.socket]:
         """Has the process connect to us. None: Ctrl-C."""
         version = _check_ways(self.pid, self.uid)
         root = f"/proc/{self.pid}/root"
         # Where the process sees it, which may be in another container.
         folder = self._folder = self._given(root)
         script = f"{folder.place}/{given.SCRIPT}"
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        try:
             listener.bind(f"{folder.path}/socket")
             listener.listen(1)
             package = self._package(folder, version, root)
@@ -218,6 +225,8 @@ class Way:
             if os.geteuid() != self.uid:
                 folder.give(self.uid)
             return self._accept(listener, self._way(version, root + package, script))
+        finally:
+            listener.close()
 
     def _given(self, root: str) -> given.Folder:
         try:
@@ -249,6 +258,7 @@ class Way:
         it only removes itself then."""
         import shutil
 
+        self._end_entering()
         folder = self._folder
         if folder is None:
             return
@@ -256,8 +266,10 @@ class Way:
             os.ftruncate(self._script, 0)
             os.pwrite(self._script, (_NOTHING % (folder.place, folder.place)).encode(), 0)
             shutil.rmtree(f"{folder.path}/spprof", ignore_errors=True)
-            with suppress(OSError):
+            try:
                 os.unlink("socket", dir_fd=folder.fd)
+            except OSError:
+                pass
         else:
             folder.remove()
         if self._has_come:
@@ -283,18 +295,20 @@ class Way:
         why = f"cannot be entered: {error.strerror}" if state(self.pid) else "has ended"
         return SpprofError(f"process {self.pid} {why}")
 
-    def _accept(self, listener: socket.socket, entering: Union[Entering, Remote, Other]) -> Optional[socket.socket]:
+    def _accept(self, listener: _socket.socket, entering: Union[Entering, Remote, Other]) -> Optional[_socket.socket]:
         """The process's connection, when its main thread has come to it. None: Ctrl-C."""
-        connection = None
-        try:
-            connection = self._come(listener, entering)
-        finally:
-            self._has_come = connection is not None
-            self._may_run = not entering.end(self._has_come)
+        self._entering = entering
+        connection = self._come(listener, entering)
+        self._has_come = connection is not None
         return connection
 
-    def _come(self, listener: socket.socket, entering: Union[Entering, Remote, Other]) -> Optional[socket.socket]:
-        does, again, began, words = "", 0.0, time.monotonic(), Waiting(self.pid)
+    def _end_entering(self) -> None:
+        entering, self._entering = self._entering, None
+        if entering is not None:
+            self._may_run = not entering.end(self._has_come)
+
+    def _come(self, listener: _socket.socket, entering: Union[Entering, Remote, Other]) -> Optional[_socket.socket]:
+        does, what, again, began, words = "", "", 0.0, time.monotonic(), Waiting(self.pid)
         with words:
             while True:
                 took = time.monotonic() - began
@@ -306,19 +320,26 @@ class Way:
                         raise self._refused(error) from error
                 ready = select.select([listener.fileno(), self._interrupted.fileno()], [], [], _STEP_S)[0]
                 if ready:
-                    connection = listener.accept()[0] if listener.fileno() in ready else None
+                    connection = _accepted(listener) if listener.fileno() in ready else None
                     if connection is None or self._is_at(connection):
                         return connection
                     connection.close()
                 now = state(self.pid)
                 if not now:
                     raise SpprofError(f"process {self.pid} has ended")
-                if took >= PATIENCE_S:
-                    what = does or _DOES.get(now, "is in native code")
+                _require_main_thread(self.pid, now)
+                before, what = what, does or _DOES.get(now, "is in native code")
+                if before == STOPPED != what:
+                    began, again = time.monotonic(), _STEP_S  # it can come only now
+                elif took >= PATIENCE_S:
                     if what == ENDED or (self._patience is not None and took >= self._patience):
                         why = f"its main thread {what}. `spprof dump {self.pid}` shows where"
                         raise Unsupported(f"nothing can be run in process {self.pid}: {why}")
                     words.say(what, took)
+
+
+def _accepted(listener: Any) -> _socket.socket:
+    return _socket.socket(fileno=listener._accept()[0])
 
 
 def _status(pid: int) -> Dict[str, str]:
@@ -343,16 +364,39 @@ def _number_within(pid: int) -> int:
 
 
 def state(pid: int) -> str:
-    """One letter, as in proc(5); '' if it has ended."""
+    """One letter, as in proc(5), Z if its main thread alone has ended; '' if the process has."""
     try:
         letter = _status(pid)["State"][0]
     except SpprofError:
         return ""
-    return "" if letter in "ZX" else letter
+    return "" if letter in "ZX" and not _has_threads(pid) else letter
+
+
+def _has_threads(pid: int) -> bool:
+    """That live."""
+    try:
+        tids = [int(name) for name in os.listdir(f"/proc/{pid}/task")]
+    except OSError:
+        return False
+    return any(_thread_state(pid, tid) not in "ZX" for tid in tids)
+
+
+def _thread_state(pid: int, tid: int) -> str:
+    try:
+        return status(pid, tid)["State"][0]
+    except OSError:
+        return "X"
+
+
+def _require_main_thread(pid: int, state: str) -> None:
+    """Raises Unsupported."""
+    if state == "Z":
+        raise Unsupported(f"nothing can be run in process {pid}: its main thread has ended, and other threads go on")
 
 
 def _check_ways(pid: int, uid: int) -> str:
     """Its version of Python, if it can be entered. Raises Unsupported with what to do."""
+    _require_main_thread(pid, state(pid))
     try:
         version = python_of(pid)
         if not version:

@@ -47,11 +47,13 @@ def control(pid: int, what: str, path: Optional[str]) -> bool:
             connection = way.connect()
             if connection is None:
                 return False
-            with connection:
+            try:
                 connection.settimeout(ANSWER_S)
                 reported = way.ask(connection, request(what, "" if path is None else os.path.abspath(path)))
                 if reported is None and way.is_interrupted():
                     return False
+            finally:
+                connection.close()
         finally:
             way.clear()
     if reported is None:

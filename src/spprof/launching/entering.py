@@ -6,26 +6,32 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Callable, Dict, List, Optional, Tuple, Union
 
 from ..errors import SpprofError, Unsupported
 from ..outside.elf import Symbols
-from ..outside.interpreter import name_of, of_process, states
+from ..outside.interpreter import is_at_its_end, name_of, of_process, states
 from ..outside.layouts import SAID
 from ..outside.memory import Memory, Unreadable, fields
 from ..outside.proc import Maps
 from ..outside.rights import opened
 from . import pending, waking
-from .stopped import Stopped
+from .stopped import Halted, Stopped
+
+TYPE_CHECKING = False  # the user of `attach` waits for the first sample
+if TYPE_CHECKING:
+    from typing import Callable, Dict, List, Optional, Tuple, Union
 
 LISTENING = "; a program that listens can be attached to on every version (SPPROF_LISTEN=1, or spprof.listen())"
 _VERSION = "Py_Version"  # 3.11 and later
 _ZERO = 9  # bytes from the start of an ELF file to one that is zero
+_NO_MAIN_THREAD = "main thread"  # in the words of sys.remote_exec, which cannot find it
+STOPPED = "is stopped, until `kill -CONT`"
 _BEGUN = "has run what it was given, which does not answer: the process may be ending, or can start no thread"
 # No thread may be left to start, or the process may be at its end and import nothing any more: an error that came out of the call
-# would become a SystemError of the program's.
-_TEXT = """\
-try:__import__('_thread').start_new(__import__('builtins').exec,("with open(%a,'rb')as f:c=f.read()\\nexec(c,{})",{}))
+# would become a SystemError of the program's. Three system calls, since each may lose the GIL for 5 ms (`open` makes nine).
+_READ = "p=__import__('posix');f=p.open(%a,0);c=p.read(f,65536);p.close(f);exec(c,{})"
+_TEXT = f"""\
+try:__import__('_thread').start_new(__import__('builtins').exec,("{_READ}",{{}}))
 except Exception:pass
 """
 
@@ -56,12 +62,28 @@ class Remote:
         except ProcessLookupError:
             raise SpprofError(f"process {self.pid} has ended") from None
         except (RuntimeError, OSError) as error:
+            if _NO_MAIN_THREAD in str(error):
+                return self._without_main_thread()
             raise Unsupported(f"process {self.pid} cannot be entered: {error}{LISTENING}") from error
         finally:
             if is_copy:
                 os.unlink(self.script)
                 os.rmdir(folder)
         return ""
+
+    def _without_main_thread(self) -> str:
+        """At Python's end there is none any more; at its start there will be one. Raises Unsupported."""
+        self.begun = False
+        file = opened(self.pid)
+        try:
+            memory = Memory(file)
+            if is_at_its_end(memory, of_process(memory, self.pid)):
+                raise Unsupported(f"nothing can be run in process {self.pid}: Python is at its end there")
+        except Unreadable:
+            pass
+        finally:
+            os.close(file)
+        return "is still being started by Python"
 
     def end(self, has_run: bool) -> bool:
         """Takes it back if it has not been begun. False: it may yet run."""
@@ -113,19 +135,25 @@ class Entering:
         """Brings the main thread to it; again, if it was not enough, but not where it has been in vain. What it does."""
         if self._last.stays is not None and not self._last.stays.is_left():
             return self._last.does
-        maps = Maps(self.pid)
-        with Stopped(self.pid) as process:
-            return self._attempt(process, maps)
-
-    def _attempt(self, process: Stopped, maps: Maps) -> str:
-        call = self._call
+        maps, call = Maps(self.pid), self._call
         assert call is not None
+        try:
+            with Stopped(self.pid, lambda process: self._check(process, call, maps)) as process:
+                return self._attempt(process, call, maps)
+        except Halted:
+            return STOPPED
+
+    def _check(self, process: Stopped, call: pending.Call, maps: Maps) -> pending.Queue:
+        self._check_version(process)
+        return call.checked(process, maps)
+
+    def _attempt(self, process: Stopped, call: pending.Call, maps: Maps) -> str:
+        queue = self._check(process, call, maps)
         if not self._is_put:
-            self._check_version(process)
-            self._is_put = call.put(process, maps)
+            self._is_put = call.put(process, queue)
             if not self._is_put:
                 return "has other pending calls to run"
-        queue = call.queue(process)
+            queue = call.queue(process)
         self.begun = not call.waits(queue)
         if self.begun:
             return _BEGUN
@@ -150,7 +178,7 @@ class Entering:
     def _end(self, call: pending.Call, has_run: bool) -> bool:
         for _ in range(10):
             try:
-                with Stopped(self.pid) as process:
+                with Stopped(self.pid, call.queue) as process:
                     if call.forget(process) if has_run else call.take_back(process, self._places.empty):
                         return not call.is_there
             except (SpprofError, OSError):

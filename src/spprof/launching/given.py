@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
-from typing import Callable, NamedTuple
 
 from ..errors import Unsupported
+from ..outside.named import NamedTuple
+
+TYPE_CHECKING = False  # the user of `attach` waits for the first sample
+if TYPE_CHECKING:
+    from typing import Callable
 
 SCRIPT = "script.py"
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_NAME = re.compile(r"spprof-(\d+)-\w{8}")
+_BEGINS, _MARK = "spprof", 8  # of its name, which is spprof-NUMBER-MARK: the mark's characters
 _TRIES = 3
 
 
@@ -88,7 +91,7 @@ def _opened(root: str, place: str) -> int:
 def _made(parent: int, place: str, number: int) -> Folder:
     """Another one if it was taken for one of the dead before it was locked."""
     for _ in range(_TRIES):
-        name = f"spprof-{number}-{os.urandom(4).hex()}"
+        name = f"{_BEGINS}-{number}-{os.urandom(_MARK // 2).hex()}"
         os.mkdir(name, 0o700, dir_fd=parent)
         fd = os.open(name, _OPEN, dir_fd=parent)
         found = os.fstat(fd)
@@ -120,8 +123,9 @@ def _is_at(parent: int, name: str, found: os.stat_result) -> bool:
 def _remove_left(parent: int, uid: int, may_run: Callable[[str], bool]) -> None:
     """`may_run`: whether the process of that number may yet run a script that is there."""
     for name in os.listdir(parent):
-        of = _NAME.fullmatch(name)
-        if not of:
+        begins, _, words = name.partition("-")
+        number, _, mark = words.partition("-")
+        if begins != _BEGINS or not number.isdecimal() or len(mark) != _MARK or not mark.isalnum():
             continue
         try:
             fd = os.open(name, _OPEN, dir_fd=parent)
@@ -131,7 +135,7 @@ def _remove_left(parent: int, uid: int, may_run: Callable[[str], bool]) -> None:
             if (
                 os.fstat(fd).st_uid in (os.geteuid(), uid)
                 and _is_locked(fd)
-                and not (may_run(of.group(1)) and os.path.lexists(f"/proc/self/fd/{fd}/{SCRIPT}"))
+                and not (may_run(number) and os.path.lexists(f"/proc/self/fd/{fd}/{SCRIPT}"))
             ):
                 _remove(parent, name)
         finally:

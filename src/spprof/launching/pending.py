@@ -11,11 +11,14 @@ import os
 import struct
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional
 
 from ..errors import Unsupported
+from ..outside.named import NamedTuple
 
+TYPE_CHECKING = False  # the user of `attach` waits for the first sample
 if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, List, Optional
+
     from ..outside.proc import Maps
     from .stopped import Stopped
 
@@ -270,15 +273,25 @@ class Call:
         except (OSError, ValueError) as error:
             raise Unsupported(f"process {process.pid} runs a Python of another build: {error}") from error
 
-    def put(self, process: Stopped, maps: Maps) -> bool:
-        """Into the queue, if that is empty and nobody is at it."""
-        layout, queue = self.layout, self.queue(process)
+    def checked(self, process: Stopped, maps: Maps) -> Queue:
+        """The same, with a look at all that is used of it."""
+        queue = self.queue(process)
         try:
-            if queue.is_locked() or queue.waiting() or queue.counted():
-                return False
             self._check(queue, maps)
+            self._is_free(queue)
         except (OSError, ValueError) as error:
             raise Unsupported(f"process {process.pid} runs a Python of another build: {error}") from error
+        return queue
+
+    def _is_free(self, queue: Queue) -> bool:
+        """Whether it is empty and nobody is at it."""
+        return not (queue.is_locked() or queue.waiting() or queue.counted())
+
+    def put(self, process: Stopped, queue: Queue) -> bool:
+        """Into the queue, as `checked`, if that is empty and nobody is at it."""
+        if not self._is_free(queue):
+            return False
+        layout = self.layout
         used = -(-len(self.text) // layout.slot)
         # As far from the end as can be: the next calls of others go there before this one has run.
         index = queue.end - used if queue.end >= used else layout.slots - used

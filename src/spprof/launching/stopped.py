@@ -6,21 +6,21 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import signal
 import struct
 import time
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 from ..errors import SpprofError, Unsupported
 from ..outside.proc import status
 from ..outside.ptrace import DETACH, GETREGS, GETREGSET, GETSIGMASK, INTERRUPT, SEIZE, SETREGS, WALL, ptrace, signal_of
-from ..outside.rank import first_in_rank
+from ..outside.rank import FirstInRank
 
+TYPE_CHECKING = False  # the user of `attach` waits for the first sample
 if TYPE_CHECKING:
     from types import TracebackType
+    from typing import Any, Callable, Dict, List, Optional, Tuple
 
 _XSTATE = 0x202
+_TRAP = 5  # SIGTRAP
 _LOOK_S = 20e-6  # between two looks; we sleep, since on our processor a thread could not stop
 _LONGEST_S = 1.0  # until all threads have stopped: one that waits for a disk, for a processor, or in vfork, does not
 
@@ -34,21 +34,34 @@ class _Piece(ctypes.Structure):
     _fields_ = (("base", ctypes.c_void_p), ("size", ctypes.c_size_t))
 
 
+class Halted(SpprofError):
+    """The process is stopped by a signal (SIGSTOP, Ctrl-Z), until SIGCONT."""
+
+
 class Stopped:
     """Process `pid` while its threads are stopped: `with Stopped(pid) as process`. Its calls must come from one thread. Raises
-    SpprofError if they cannot be stopped, and Unsupported if this user may not."""
+    SpprofError if they cannot be stopped, and Unsupported if this user may not.
 
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
+    `rehearse` is called right before, with this, and reads what is going to be read: the first time takes ten times as long as
+    the second, and no thread is stopped yet. What it raises means nothing: memory may change meanwhile."""
+
+    def __init__(self, pid: int, rehearse: Optional[Callable[[Stopped], object]] = None) -> None:
+        self.pid, self._rehearse = pid, rehearse
         self._seized: Dict[int, Optional[int]] = {}  # thread: what it stopped with, 0 for our request; None: not yet, or gone
         self._libc: Any = ctypes.CDLL(None, use_errno=True)
         self._memory = -1
-        self._rank = first_in_rank()
+        self._words = ctypes.create_string_buffer(8 * len(REGISTERS))
+        self._rank = FirstInRank()
 
     def __enter__(self) -> Stopped:
         self._rank.__enter__()
         try:
             self._memory = os.open(f"/proc/{self.pid}/mem", os.O_RDWR | os.O_CLOEXEC)
+            try:
+                if self._rehearse is not None:
+                    self._rehearse(self)
+            except (OSError, ValueError, SpprofError):
+                pass
             self._stop()
         except BaseException:
             self.__exit__(None, None, None)
@@ -60,27 +73,35 @@ class Stopped:
     ) -> None:
         """Each gets the signal that it stopped with."""
         try:
-            for tid, sent in self._seized.items():
-                if sent is not None:
-                    with suppress(OSError):  # it may have ended
-                        ptrace(DETACH, tid, 0, sent)
-            self._seized.clear()
+            self._let_go()
             if self._memory >= 0:
                 os.close(self._memory)
                 self._memory = -1
         finally:
             self._rank.__exit__(None, None, None)
 
+    def _let_go(self) -> None:
+        for tid, sent in self._seized.items():
+            try:
+                if sent is not None:
+                    ptrace(DETACH, tid, 0, sent)
+            except OSError:  # it may have ended
+                pass
+        self._seized.clear()
+
     def _stop(self) -> None:
         late = time.monotonic() + _LONGEST_S
+        self._halted = False
         while True:
             new = [tid for tid in map(int, os.listdir(f"/proc/{self.pid}/task")) if tid not in self._seized]
             if not new:
-                return
+                break
             for tid in new:
                 self._seize(tid)
             for tid in new:
                 self._wait(tid, late)
+        if self._halted:  # each of its threads is let go, or it would not take the SIGCONT
+            raise Halted(f"process {self.pid} is stopped: `kill -CONT {self.pid}` lets it go on")
 
     def _seize(self, tid: int) -> None:
         self._seized[tid] = None
@@ -100,8 +121,7 @@ class Stopped:
                 return
             if found and os.WIFSTOPPED(status):
                 self._seized[tid] = sent = signal_of(status)
-                if sent == 0 and os.WSTOPSIG(status) != signal.SIGTRAP:
-                    raise SpprofError(f"process {self.pid} is stopped: `kill -CONT {self.pid}` lets it go on")
+                self._halted = self._halted or (sent == 0 and os.WSTOPSIG(status) != _TRAP)
                 return
             if found:
                 return
@@ -144,9 +164,8 @@ class Stopped:
 
     def registers(self, tid: int) -> Dict[str, int]:
         """Raises OSError."""
-        words = ctypes.create_string_buffer(8 * len(REGISTERS))
-        ptrace(GETREGS, tid, 0, ctypes.addressof(words))
-        found = dict(zip(REGISTERS, struct.unpack(f"{len(REGISTERS)}Q", words.raw)))
+        ptrace(GETREGS, tid, 0, ctypes.addressof(self._words))
+        found = dict(zip(REGISTERS, struct.unpack(f"{len(REGISTERS)}Q", self._words.raw)))
         return {name: value - (1 << 64) if name in _SIGNED and value >> 63 else value for name, value in found.items()}
 
     def set_registers(self, tid: int, registers: Dict[str, int]) -> None:

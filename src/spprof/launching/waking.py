@@ -13,12 +13,15 @@ from __future__ import annotations
 
 import os
 import struct
-from typing import TYPE_CHECKING, Dict, NamedTuple, Optional
 
+from ..outside.named import NamedTuple
 from ..outside.proc import status
 from .pending import RUN
 
+TYPE_CHECKING = False  # the user of `attach` waits for the first sample
 if TYPE_CHECKING:
+    from typing import Dict, Optional
+
     from ..outside.proc import Maps
     from .pending import Queue
     from .stopped import Stopped
@@ -38,6 +41,7 @@ _SYSCALL = b"\x0f\x05"
 _LOAD, _LOADED_WITHIN = 0xB8, 32  # mov $NUMBER, %eax; bytes before the end of the system call's instruction
 _SIGRETURN = b"\x48\xc7\xc0\x0f\x00\x00\x00" + _SYSCALL  # mov $15, %rax; syscall: in each C library
 ENDED = "has ended"
+_LOCK = "waits for a lock"  # the GIL, too
 _RUNS = "runs C code that does not end"  # if it is still so after a while: Python code would have come to its calls
 _RELEASED = 1  # PyGILState_UNLOCKED: what PyGILState_Ensure gives to a thread that is without the lock
 
@@ -107,12 +111,13 @@ def wake(process: Stopped, maps: Maps, queue: Queue, places: Places) -> Woken:
     if call < 0:
         return Woken(_RUNS if queue.main_holds_lock() else "runs native code")
     if not process.stopped_for_us(tid) or result not in (*_RESTARTS, _RESTART_BLOCK, _EINTR):
-        return Woken(_RUNS)  # the call is at its end
+        # The call is at its end. One that waits for the GIL takes a new turn every 5 ms.
+        return Woken(_LOCK if call == _FUTEX and not queue.main_holds_lock() else _RUNS)
     if call == _RESTART:
         call = _first_call(process, registers)
     if call == _FUTEX:
         process.set_registers(tid, {**registers, "rax": _EINTR, "orig_rax": -1})
-        return Woken("waits for a lock")
+        return Woken(_LOCK)
     name = _WAITS.get(call, f"system call {call}")
     stays = Place(process.pid, tid, registers["rsp"], registers["rip"])
     caller = _caller(process, maps, registers, places.interpreter)

@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import Dict, Optional
 
 from .memory import Memory, Unreadable, fields
+
+TYPE_CHECKING = False  # the user of `attach` waits for the first sample
+if TYPE_CHECKING:
+    from typing import Dict, Optional
 
 _LOAD, _DYNAMIC = 1, 2  # p_type
 _SYMBOLS, _NAMES, _GNU_HASH, _HASH = 6, 5, 0x6FFFFEF5, 4  # d_tag

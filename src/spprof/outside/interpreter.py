@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import os
-from typing import Dict, Iterator, List, NamedTuple, Optional
 
 from ..errors import SpprofError, Unsupported
 from .elf import Symbols
 from .layouts import LAYOUTS, SAID
 from .memory import Memory, Unreadable, fields
+from .named import NamedTuple
 from .proc import Maps
+
+TYPE_CHECKING = False  # the user of `attach` waits for the first sample
+if TYPE_CHECKING:
+    from typing import Dict, Iterator, List, Optional
 
 INTERPRETERS_MOST = 1000
 THREADS_MOST = 20_000
 _COOKIE = b"xdebugpy"  # at the beginning of _PyRuntime, from 3.13 on
+_FINALIZING = 32  # bytes into _PyRuntime, from 3.13 on: where in it is the thread that finalizes Python
 _OFFSET_MOST = 1 << 20  # within a structure
 _NEW_IN = (("PyIter_Send", "3.10"), ("PyFrame_GetBack", "3.9"))  # for those before Py_Version, which is new in 3.11
 
@@ -88,6 +93,11 @@ def _of_object(memory: Memory, start: int) -> Optional[Interpreter]:
     if name not in LAYOUTS or name in SAID:
         raise _not_known(name)
     return Interpreter(name, full, runtime, LAYOUTS[name], start)
+
+
+def is_at_its_end(memory: Memory, python: Interpreter) -> bool:
+    """Whether it is being finalized; for 3.13 and later. Raises Unreadable."""
+    return memory.word(python.runtime + memory.word(python.runtime + _FINALIZING)) != 0
 
 
 def lets_in(name: str) -> bool:

@@ -4,7 +4,9 @@ Byte offsets, as in csrc/py/layout_3XX.h; -1: there is no such field."""
 
 from __future__ import annotations
 
-from typing import Dict
+TYPE_CHECKING = False  # the user of `attach` waits for the first sample
+if TYPE_CHECKING:
+    from typing import Dict
 
 LAYOUTS: Dict[str, Dict[str, int]] = {
     "3.9": {

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import os
 import struct
-from typing import Dict
+
+TYPE_CHECKING = False  # the user of `attach` waits for the first sample
+if TYPE_CHECKING:
+    from typing import Dict
 
 READ_MOST = 1 << 20  # bytes of one read
 STEPS_MOST = 5_000_000  # of one dump: more than 5,000 threads need, some seconds at most

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import bisect
 import os
-import re
-from typing import Dict, Iterator, List, NamedTuple, Optional
 
 from ..errors import Unsupported
+from .named import NamedTuple
+
+TYPE_CHECKING = False  # the user of `attach` waits for the first sample
+if TYPE_CHECKING:
+    from typing import Dict, Iterator, List, Optional
 
 _GONE = " (deleted)"  # behind the path of a file that is no longer there
 
@@ -72,7 +75,7 @@ class Maps:
     def interpreter(self) -> str:
         """The path of the file that has CPython's functions. Raises Unsupported."""
         for mapping in self.mappings:
-            if re.match(r"libpython3\.\d", mapping.name):
+            if mapping.name.startswith("libpython3.") and mapping.name[len("libpython3.")].isdigit():
                 return mapping.path
         if not self.pid:
             return next((mapping.path for mapping in self.mappings if mapping.path), "")

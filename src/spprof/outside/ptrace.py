@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
-from functools import lru_cache
-from typing import Any
+
+TYPE_CHECKING = False  # the user of `attach` waits for the first sample
+if TYPE_CHECKING:
+    from typing import Any
 
 GETREGS, SETREGS, DETACH = 12, 13, 17
 GETREGSET, SEIZE, INTERRUPT, GETSIGMASK = 0x4204, 0x4206, 0x4207, 0x420A
@@ -15,17 +17,19 @@ _REGISTERS_MOST = 512  # bytes
 WALL = 0x40000000  # of waitpid: threads too
 
 
-@lru_cache(None)
-def _libc() -> Any:
+def _call() -> Any:
     call = ctypes.CDLL(None, use_errno=True).ptrace
     call.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
     call.restype = ctypes.c_long
     return call
 
 
+_ptrace = _call()
+
+
 def ptrace(request: int, tid: int, address: int = 0, data: int = 0) -> None:
     """Raises OSError."""
-    if _libc()(request, tid, address, data) < 0:
+    if _ptrace(request, tid, address, data) < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
 

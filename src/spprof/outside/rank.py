@@ -4,19 +4,24 @@ It needs a right (root's; CAP_SYS_NICE). Without it, on a full machine, a stop l
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager, suppress
-from typing import Iterator
 
 
-@contextmanager
-def first_in_rank() -> Iterator[None]:
-    """This thread of ours, if we may."""
-    before = os.sched_getscheduler(0), os.sched_getparam(0)
-    try:  # from before the change on: a signal's handler may raise at once
-        if before[0] not in (os.SCHED_FIFO, os.SCHED_RR):
-            with suppress(OSError):
+class FirstInRank:
+    """A context for this thread of ours, if we may."""
+
+    def __init__(self) -> None:
+        self._before = os.sched_getscheduler(0), os.sched_getparam(0)
+
+    def __enter__(self) -> None:
+        try:
+            if self._before[0] not in (os.SCHED_FIFO, os.SCHED_RR):
                 os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(os.sched_get_priority_min(os.SCHED_FIFO)))
-        yield
-    finally:
-        if os.sched_getscheduler(0) != before[0]:
-            os.sched_setscheduler(0, *before)
+        except OSError:
+            pass
+        except BaseException:  # a signal's handler may raise at once
+            self.__exit__()
+            raise
+
+    def __exit__(self, *error: object) -> None:
+        if os.sched_getscheduler(0) != self._before[0]:
+            os.sched_setscheduler(0, *self._before)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 
 from .proc import Maps, status
 
@@ -33,12 +32,35 @@ def python_of(pid: int) -> str:
     """The version of Python that a process runs, such as '3.14' or '3.13t', by the names of its files; '' if it runs none. Raises
     PermissionError if this user may not know."""
     names = sorted({mapping.name for mapping in Maps(pid).mappings})
-    for pattern in (r"libpython(3\.\d+t?)", r"python(3\.\d+t?)(d|$)", r"\.cpython-(3)(\d+t?)d?-"):
+    for of_name in (_of_library, _of_program, _of_extension):
         for name in names:
-            found = re.match(pattern, name) if not pattern.startswith(r"\.") else re.search(pattern, name)
-            if found:
-                return ".".join(found.groups()) if pattern.startswith(r"\.") else found.group(1)
+            version = of_name(name)
+            if version:
+                return version
     return ""
+
+
+def _begins(text: str) -> str:
+    """The version that it begins with: '3.13t' of '3.13td.so'; '' if it begins otherwise."""
+    rest = text[2:].lstrip("0123456789")
+    if not text.startswith("3.") or rest == text[2:]:
+        return ""
+    return text[: len(text) - len(rest)] + ("t" if rest.startswith("t") else "")
+
+
+def _of_library(name: str) -> str:
+    return _begins(name[len("libpython") :]) if name.startswith("libpython") else ""
+
+
+def _of_program(name: str) -> str:
+    version = _begins(name[len("python") :]) if name.startswith("python") else ""
+    return version if name[len("python") + len(version) :][:1] in ("", "d") else ""
+
+
+def _of_extension(name: str) -> str:
+    text = "3." + name.partition(".cpython-3")[2]
+    version = _begins(text)
+    return version if text[len(version) :].startswith(("-", "d-")) else ""
 
 
 def command_of(pid: int) -> str:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Callable, Iterator, Optional, Set, TypeVar
 
 from .ptrace import DETACH, INTERRUPT, SEIZE, WALL, ptrace, signal_of
-from .rank import first_in_rank
+from .rank import FirstInRank
 
 STOP_S = 0.001  # reading ends after this; a thread is stopped for no longer than this, and what the machine's other work adds
 _PATIENCE_S = 0.05  # for a thread to stop: it may be in the kernel
@@ -40,7 +40,7 @@ def stopped(tid: int) -> Iterator[bool]:
         yield False
         return
     signal = None
-    with first_in_rank():
+    with FirstInRank():
         try:
             signal = _wait(tid) if is_ours or _done(INTERRUPT, tid) else None
             yield signal is not None and signal != _ENDED

@@ -42,10 +42,10 @@ def differ(own: str, other: str) -> str:
     )
 
 
-def serve(connection: Any) -> None:
-    """Takes it. On a thread of its own."""
+def serve(connection: Any, hurry: Any) -> None:
+    """Takes it. On a thread of its own. `hurry`: a context for what has to be done at once."""
     try:
-        taken = _begin(connection)
+        taken = _begin(connection, hurry)
     except (SpprofError, OSError, ValueError) as error:
         _say(connection, str(error))
         return
@@ -57,20 +57,21 @@ def serve(connection: Any) -> None:
             _say(connection, _end(taken))
 
 
-def _begin(connection: Any) -> Optional[Tuple[Any, Any]]:
+def _begin(connection: Any, hurry: Any) -> Optional[Tuple[Any, Any]]:
     """The profile that has begun; None: what was asked for is done."""
     descriptors: List[int] = []
     try:
         what, about = _receive(connection, descriptors)
-        from . import api  # if this interpreter has no core, that is an answer, too
-        from .options import Options
+        with hurry:
+            from . import api  # if this interpreter has no core, that is an answer, too
+            from .options import Options
 
-        if what in CONTROLS:
-            api.control(what, about or None)
-            return None
-        if what != PROFILE or not descriptors:
-            raise ValueError("a request without a file")
-        return api.begin_into(Options.of_text(about), descriptors[0])
+            if what in CONTROLS:
+                api.control(what, about or None)
+                return None
+            if what != PROFILE or not descriptors:
+                raise ValueError("a request without a file")
+            return api.begin_into(Options.of_text(about), descriptors[0])
     finally:
         for one in descriptors:
             os.close(one)
