@@ -217,3 +217,16 @@ def test_a_process_whose_main_thread_has_ended_is_said_to_be_one(started):
         f"spprof: nothing can be run in process {ran.pid}: its main thread has ended, and other threads go on\n"
     )
     assert ran.process.poll() is None
+
+
+# What 3.14 calls no main thread: before the program's first line, and after its last.
+@pytest.mark.skipif(not hasattr(sys, "remote_exec"), reason="before 3.14 the main thread is found there")
+@pytest.mark.parametrize("when", ["atexit", "finalization"])
+def test_a_program_that_is_over_is_said_to_be(when, started):
+    last = "def last(*_, ready=lambda: print(os.getpid(), flush=True), hot=hot):\n    ready()\n    while True: hot(500)\n"
+    more = {"atexit": "import atexit\natexit.register(last)\n", "finalization": "class Last: __del__ = last\nkept = Last()\n"}
+    ran = started(PROGRAM.split("print(")[0] + last + more[when])
+    done = ran.attach("--duration", "0.1")
+    why = {"atexit": "its main thread runs what comes before or after the program", "finalization": "Python is at its end there"}
+    assert done.returncode == 2 and f"nothing can be run in process {ran.pid}: {why[when]}" in done.stderr, done.stderr
+    assert ran.process.poll() is None

@@ -72,7 +72,8 @@ class Remote:
         return ""
 
     def _without_main_thread(self) -> str:
-        """At Python's end there is none any more; at its start there will be one. Raises Unsupported."""
+        """Before the program's first line there is none yet, and after the last one none any more. Raises Unsupported at Python's
+        end."""
         self.begun = False
         file = opened(self.pid)
         try:
@@ -83,7 +84,7 @@ class Remote:
             pass
         finally:
             os.close(file)
-        return "is still being started by Python"
+        return "runs what comes before or after the program (site, atexit)"
 
     def end(self, has_run: bool) -> bool:
         """Takes it back if it has not been begun. False: it may yet run."""
