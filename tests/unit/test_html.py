@@ -64,7 +64,7 @@ class Page:
         for node, (delta, frame) in enumerate(zip(deltas, frames), 1):
             assert delta > 0
             stacks.append((*stacks[node - delta], self.frames[frame]))
-        self.stacks = [stacks[node] for node in self.column()]
+        self.nodes, self.stacks = stacks, [stacks[node] for node in self.column()]
         self.waits = [self.about["waits"][wait - 1] if wait else None for wait in self.column()]  # of each stack
         self.samples, *self.others = (self.samples_of(each) for each in [self.about, *self.about.get("others", [])])
         assert self.at == len(self.data)
@@ -188,7 +188,9 @@ def test_what_was_waited_for_is_in_the_page_with_its_holder():
     read = Page(page(profile))
     assert read.samples == expected(profile)
     by_thread = [row for thread in (0, 1) for row in WAITS if row[2] == thread]
-    assert read.waited == [row[-1] for row in by_thread]
+    assert [wait and wait[:3] for wait in read.waited] == [row[-1] for row in by_thread]
+    did = [[frame[1] for frame in read.nodes[wait[3]]] for wait in read.waited if wait and wait[2]]  # its holder, meanwhile
+    assert did == [["Store.save"]] * 2 and all(wait[3] == 0 for wait in read.waited if wait and not wait[2])
     alone = Page(page(profile, thread="worker"))
     assert alone.samples == expected(profile, "worker") and alone.waited == [None]
 

@@ -190,14 +190,57 @@ def test_a_box_says_what_was_waited_for_and_its_holder(browser, tmp_path):
     waiting().save(tmp_path / "waiting.html", format="html")
     for part, name, said in [
         ("", "main (app.py:1)", f"waited: 3.00 ms the GIL, held by {HOLDER}; 2.00 ms input or output: socket 10.0.0.3:5432;"),
-        ("#range=12000,12501", "main (app.py:1) \u00b7 the GIL", f"waited: 3.00 ms the GIL, held by {HOLDER}"),
+        ("&range=12000,12501", "main (app.py:1) \u00b7 the GIL", f"waited: 3.00 ms the GIL, held by {HOLDER}"),
     ]:
-        browser.open(path=str(tmp_path / "waiting.html"), fragment=part)
+        browser.open(path=str(tmp_path / "waiting.html"), fragment=f"#waits=names{part}")
         browser.press(key="1")
         browser.evaluate(script="document.getElementById('flame').focus()")
         browser.press(key="ArrowDown")
         assert browser.selected().startswith(f"{name}: "), browser.selected()
         assert said in browser.said("flame-about")
+    assert browser.troubles() == []
+
+
+def test_reasons_and_holders(browser, tmp_path):
+    """The time of each reason and holder, both sides of one, what is left of a reason, boxes below what waited, lanes."""
+    waiting().save(tmp_path / "waiting.html", format="html")
+    browser.open(path=str(tmp_path / "waiting.html"))
+    reasons = {
+        "the GIL": "3.00 ms", "a lock": "2.00 ms", "input or output": "2.00 ms", "running": "1.50 ms", "sleep": "1.00 ms",
+        "unknown": "1.00 ms",
+    }  # fmt: skip
+    browser.press(key="6")
+    assert {row[4]: row[0] for row in browser.rows(selector='table[aria-label="What was waited for"]')} == reasons
+    assert [(row[0], *row[4:]) for row in browser.rows(selector='table[aria-label="Held by"]')] == [
+        ("3.00 ms", f"the GIL: {HOLDER}", "Main 3.00 ms"),
+        ("1.00 ms", f"a lock: {HOLDER}", "Main 1.00 ms"),
+        ("1.00 ms", "a lock: unknown, or no owner", "Main 1.00 ms"),
+    ]
+    for side, name in (("waiters", "main (app.py:1)"), ("holder", "Store.save (store.py:40)")):
+        browser.evaluate(script=f"document.getElementById('{side}').focus()")
+        browser.press(key="ArrowDown")
+        said = browser.evaluate(script=f"document.getElementById('{side}-selected').getAttribute('aria-label')")
+        assert said.startswith(f"{name}: 3.00 ms"), said
+    swatches = "[...document.querySelectorAll('.lanes-legend li:has(> .swatch)')].map((item) => item.innerText)"
+    assert set(browser.evaluate(script=swatches)) == set(reasons)
+    row = "document.querySelector('.lane-box canvas').getContext('2d').getImageData(0, 20, 2000, 18).data.buffer"
+    assert browser.evaluate(script=f"new Set(new Uint32Array({row})).size") > len(reasons)  # each colour, and none
+    browser.select(selector='.timeline label:has-text("Threads") select', value="cpu")
+    assert browser.evaluate(script=swatches) == ["on CPU", "off CPU (waiting)"]
+    browser.press(key="1")
+    browser.evaluate(script="document.getElementById('flame').focus()")
+    for name in ("main (app.py:1): 10.00 ms", "[the GIL]: 3.00 ms", f"[held by {HOLDER}]: 3.00 ms"):
+        browser.press(key="ArrowDown")
+        assert browser.selected().startswith(name), browser.selected()
+    browser.select(selector='.bar label:has-text("Colour") select', value="reason")
+    assert {item.rsplit(" ", 2)[0] for item in browser.text(selector=".bar .legend").split("\n")} == set(reasons)
+    browser.select(selector='.filters label:has-text("Waiting for") select', value="a lock")
+    assert browser.said("looking").startswith("looking at 2.00 ms of 10.50 ms")
+    browser.press(key="2")
+    assert [row[0] for row in browser.table()] == ["main"]
+    browser.press(key="5")
+    browser.select(selector='#panel label:has-text("Waits") select', value="boxes")
+    assert [row[3] for row in tree_rows(browser)] == ["main", "[a lock]", "[held by worker"]
     assert browser.troubles() == []
 
 
@@ -630,7 +673,7 @@ def test_a_gc_run_is_on_the_timeline(opened):
     assert "MainThread, 100.0 % active" in said
     assert "garbage collection 3.00 ms, generation 2, collected 12, uncollectable 0" in said
     opened.hover(selector=".lane-box canvas", at={"x": int(width * 0.0975), "y": 50})
-    assert opened.text(selector=".said").endswith("ms: worker, 0.0 % active, 100.0 % off the CPU")
+    assert opened.text(selector=".said").endswith("ms: worker, 100.0 % off the CPU")
 
 
 NAMED = set(

@@ -1,6 +1,7 @@
 // What is shown, in the fragment of the page's address: a link shows what its writer saw. Only what is not as at first is written.
 import { batch } from '@preact/signals'
 import { EVERYTHING, labelValues } from './data/aggregate'
+import { reasonsOf } from './data/profile'
 import * as state from './state'
 
 const LABEL = 'label.'
@@ -8,7 +9,7 @@ const numbers = (text: string | null): number[] => (text ?? '').split(',').filte
 
 export function written(): string {
   const { filter, shape, place } = state
-  const { threads, range, labels, cpu } = filter.value
+  const { threads, range, labels, cpu, reason } = filter.value
   const all = new URLSearchParams()
   const set = (key: string, value: string | number, first: string | number = '') => value !== first && all.set(key, String(value))
   set('tab', state.tab.value, 'flame')
@@ -17,6 +18,7 @@ export function written(): string {
   set('threads', threads ? [...threads].join(',') : '')
   set('range', range?.join(',') ?? '')
   set('cpu', cpu ?? '')
+  set('reason', reason ?? '')
   for (const [key, value] of Object.entries(labels)) set(LABEL + key, value)
   set('merged', [...shape.value.merged].join(','))
   set('folded', [...shape.value.folded].join(','))
@@ -26,6 +28,9 @@ export function written(): string {
   set('order', state.inTime.value ? 'time' : 'heavy', 'heavy')
   set('colour', state.scheme.value, 'package')
   set('tree', state.inverted.value ? 'inverted' : 'calls', 'calls')
+  set('waits', state.waitBoxes.value ? 'boxes' : 'names', 'boxes')
+  set('lanes', state.laneParting.value, 'reason')
+  set('holder', state.holder.value)
   set('theme', state.themeChoice.value, 'auto')
   set('chosen', state.chosen.value, -1)
   if (place.value) all.set('source', `${place.value.line} ${place.value.file}`)
@@ -47,17 +52,20 @@ export function read(fragment: string): void {
       .filter(([key, value]) => values.get(key)?.includes(value)))
     const cpu = one('cpu', '', 'on', 'off')
     state.filter.value = {
-      ...EVERYTHING, labels, cpu: cpu || null,
+      ...EVERYTHING, labels, cpu: cpu || null, reason: one('reason', '', ...reasonsOf(state.profile.value).names) || null,
       threads: chosenThreads.length ? new Set(chosenThreads) : null,
       range: range.length === 2 && range[0]! < range[1]! ? [range[0]!, range[1]!] : null,
     }
     state.shape.value = { merged: functions('merged'), folded: functions('folded'), hidden: new Set(all.getAll('hidden')) }
-    state.tab.value = one('tab', 'flame', 'table', 'butterfly', 'source', 'tree')
+    state.tab.value = one('tab', 'flame', 'table', 'butterfly', 'source', 'tree', 'waits')
     state.search.value = all.get('search') ?? ''
     state.byLine.value = one('boxes', 'function', 'line') === 'line'
     state.flip.value = one('roots', 'icicle', 'flame') === 'flame'
     state.inTime.value = one('order', 'heavy', 'time') === 'time'
-    state.scheme.value = one('colour', 'package', 'language', 'thread')
+    state.scheme.value = one('colour', 'package', 'language', 'thread', 'reason')
+    state.waitBoxes.value = one('waits', 'boxes', 'names') === 'boxes'
+    state.laneParting.value = one('lanes', 'reason', 'cpu')
+    state.holder.value = all.get('holder') ?? ''
     state.inverted.value = one('tree', 'calls', 'inverted') === 'inverted'
     state.themeChoice.value = one('theme', 'auto', 'light', 'dark')
     const chosen = Number(all.get('chosen') ?? -1)

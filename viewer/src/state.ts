@@ -1,17 +1,18 @@
 // What the page shows: the profile, what was chosen, and all that follows from both. Data flows one way: the views read these
 // signals and set only those of the first half.
 import { computed, signal } from '@preact/signals'
-import { aggregate, EVERYTHING, hasOffCpu, isEverything, threadTotals, type Filter } from './data/aggregate'
+import { aggregate, EVERYTHING, hasOffCpu, isEverything, threadTotals, type Filter, type Parting } from './data/aggregate'
 import { figures, outermost, selfOfFunctions } from './data/figures'
 import { labels, nodeLabels, shown, type Grain } from './data/labels'
-import type { Profile } from './data/profile'
+import { reasonsOf, type Profile } from './data/profile'
 import { reshape, Role } from './data/shape'
 import { sourceLines } from './data/source'
 import { treeOf, weighted } from './data/tree'
+import { reasonSums, someSums } from './data/waits'
 import { amountOf } from './format'
-import { byFunction, byThread, legend as legendOf, packages, theme, type Colours, type Scheme } from './draw/colour'
+import { byFunction, byReason, byThread, legend as legendOf, packages, theme, type Colours, type Scheme } from './draw/colour'
 
-export type Tab = 'flame' | 'table' | 'butterfly' | 'source' | 'tree'
+export type Tab = 'flame' | 'table' | 'butterfly' | 'source' | 'tree' | 'waits'
 
 export const types = signal<Profile[]>([]) // of each type of samples; set before the first view exists
 export const type = signal(0) // which of them is looked at
@@ -33,6 +34,9 @@ export const themeChoice = signal<'auto' | 'light' | 'dark'>('auto')
 export const systemDark = signal(false)
 export const chosen = signal(-1) // a label of `grains`, whose callers and callees are shown
 export const place = signal<{ file: string; line: number } | null>(null) // in the sources
+export const holder = signal('') // whose waits are shown: a key of a Holder; '': the first one's
+export const waitBoxes = signal(true) // what was waited for has boxes of its own, below what waited
+export const laneParting = signal<Parting>('reason')
 export const helping = signal(false)
 export const inverted = signal(false) // the call tree
 export const zoom = signal<[number, number, number] | null>(null) // of the flame graph: from, to, both of its width; pixels from the root
@@ -68,7 +72,9 @@ const figuresOf = ({ labels, nodes, outer }: ReturnType<typeof grained>) => figu
 export const rows = computed(() => figuresOf(grains.value))
 export const lines = computed(() => sourceLines(places.value.labels.list, figuresOf(places.value), spans.value.labels.list, figuresOf(spans.value)))
 export const tree = computed(() => treeOf(first.value, grains.value.nodes))
-export const flame = computed(() => weighted(profile.value, tree.value, sums.value))
+// With what was waited for as boxes, if it has some.
+export const boxed = computed(() => (waitBoxes.value ? { ...profile.value, stacks: profile.value.leaves } : profile.value))
+export const flame = computed(() => weighted(boxed.value, tree.value, sums.value))
 
 // Of each label, whether the search finds it.
 export const found = computed(() => {
@@ -109,16 +115,34 @@ export const palette = computed(() => theme(dark.value))
 export const everything = computed(() => aggregate(asTaken.value))
 export const functionTimes = computed(() => selfOfFunctions(asTaken.value, everything.value.ns))
 export const colours = computed<Colours>(() => {
+  if (scheme.value === 'reason') {
+    const { of } = reasonsOf(profile.value)
+    const { waited } = profile.value
+    const one = (place: number) => weighted(boxed.value, tree.value, someSums(everything.value, (stack) => of[waited[stack]!] === place))
+    return byReason(profile.value, one, tree.value, dark.value)
+  }
   if (scheme.value !== 'thread') {
     return byFunction(profile.value, scheme.value, functionTimes.value, tree.value, grains.value.labels, dark.value)
   }
-  const one = (place: number) => weighted(profile.value, tree.value, aggregate(profile.value, { ...EVERYTHING, threads: new Set([place]) }))
+  const one = (place: number) => weighted(boxed.value, tree.value, aggregate(profile.value, { ...EVERYTHING, threads: new Set([place]) }))
   return byThread(profile.value, one, tree.value, dark.value)
 })
 
 // The figures of the view, whose colours are those of the whole.
 export const legend = computed(() =>
-  legendOf(colours.value, scheme.value === 'thread' ? threadTotals(profile.value, filter.value) : selfOfFunctions(profile.value, sums.value.ns)),
+  legendOf(colours.value, weightsOfColours()),
+)
+
+function weightsOfColours(): Float64Array {
+  if (scheme.value === 'thread') return threadTotals(profile.value, filter.value)
+  if (scheme.value === 'reason') return Float64Array.from(reasonSums(profile.value, sums.value), ({ ns }) => ns)
+  return selfOfFunctions(profile.value, sums.value.ns)
+}
+
+// Whether it is known what was waited for; the reasons of this type of samples, the commonest first.
+export const hasReasons = computed(() => types.value[0]!.waits.length > 0)
+export const reasons = computed(() =>
+  reasonSums(asTaken.value, everything.value).filter(({ ns }) => ns > 0).sort((a, b) => b.ns - a.ns).map(({ reason }) => reason),
 )
 
 // Of what ran and what waited, where a profile has both.

@@ -8,7 +8,7 @@ import { indexOfByte, pieces, sourceLines } from '../src/data/source'
 import { callTree, invertedTree, type Call } from '../src/data/calls'
 import { reshape, Role } from '../src/data/shape'
 import { callees, callers, layout, topLevel, treeOf, weighted } from '../src/data/tree'
-import { mainReasons, waitsIn } from '../src/data/waits'
+import { holderKey, holdersOf, mainReasons, reasonSums, someSums, waitsIn } from '../src/data/waits'
 import type { Profile } from '../src/data/profile'
 import { made } from './made'
 
@@ -160,9 +160,9 @@ test('boxes: the heaviest first, children inside their parent, nothing without t
 
 test('activity: busy and off-CPU shares of each bin', () => {
   const profile = made([{ stack: 'a', time: 25, weight: 25 }, { stack: 'a', time: 75, weight: 25, flags: 4 }, { stack: 'a', time: 100, weight: 5 }])
-  const { busy, offCpu } = activity(profile, profile.threads[0]!, 4)
-  expect([...busy].map((v) => v.toFixed(2))).toEqual(['1.00', '0.00', '0.00', '0.20'])
-  expect([...offCpu].map((v) => v.toFixed(2))).toEqual(['0.00', '0.00', '1.00', '0.00'])
+  const [busy, offCpu] = activity(profile, profile.threads[0]!, 4)
+  expect([...busy!].map((v) => v.toFixed(2))).toEqual(['1.00', '0.00', '0.00', '0.20'])
+  expect([...offCpu!].map((v) => v.toFixed(2))).toEqual(['0.00', '0.00', '1.00', '0.00'])
 })
 
 describe('source', () => {
@@ -200,8 +200,8 @@ test('lanes: of each thread the first type, and what it has of others; what is c
   const faults: Profile = { ...some, type: 'page-faults', counts: 'faults', weightUnit: 1, duration: 100, threads: [some.threads[0]!, { ...some.threads[0]!, length: 0 }] }
   const lanes = lanesOf([{ ...time, duration: 100 }, faults], 10)
   expect(lanes.map(({ place, type, first, most }) => [place, type, first, most])).toEqual([[0, 0, true, 1], [0, 1, false, 40], [1, 0, true, 1]])
-  expect([...lanes[0]!.busy]).toEqual([1, 1, 1, 1, 1, 0, 0, 0, 0, 0])
-  expect([...lanes[1]!.busy]).toEqual([0, 0, 0, 40, 0, 0, 0, 0, 0, 7])
+  expect([...lanes[0]!.parts[0]!]).toEqual([1, 1, 1, 1, 1, 0, 0, 0, 0, 0])
+  expect([...lanes[1]!.parts[0]!]).toEqual([0, 0, 0, 40, 0, 0, 0, 0, 0, 7])
 })
 
 describe('a page', () => {
@@ -212,7 +212,7 @@ describe('a page', () => {
   const json = {
     format: 1, header: {}, unit: 'nanoseconds', unit_ns: 10_000, start_ns: 1_000_000_000, end: { stop_ns: 1_700_049_000 }, threads: [[4, 77, 'T']], markers: [['gc', 4, 70000, 3, {}]], label_sets: [{}], sources: {}, changed: [], without: {},
     strings: ['f', '/f.py', '\ud800'], functions: [[0, 2, 1, 9, 0]],
-    waits: [['a lock', '', 'worker (71)']],
+    waits: [['a lock', '', 'worker (71)', 1]],
   }
   const page = (about: object, ...more: number[]) => {
     const text = [...new TextEncoder().encode(JSON.stringify(about))]
@@ -233,10 +233,12 @@ describe('a page', () => {
     const types = decode(await unpack(btoa(String.fromCharCode(...new Uint8Array(packed)))))
     expect(types).toHaveLength(1)
     const profile = types[0]!
-    expect(profile).toMatchObject({ unit: 10_000, weightUnit: 10_000, type: 'time', counts: '', timed: true, duration: 70005, fns: [{ name: 'f', qualname: '\ud800', file: '/f.py', line: 9 }] })
-    expect([...profile.frames.line, ...profile.frames.col, ...profile.frames.endCol]).toEqual([300, 5, 7])
-    expect([[...profile.parent], [...profile.frame], [...profile.stacks]]).toEqual([[0, 0], [0, 0], [1]])
-    expect(profile.waits[profile.waited[0]! - 1]).toEqual(['a lock', '', 'worker (71)'])
+    expect(profile).toMatchObject({ unit: 10_000, weightUnit: 10_000, type: 'time', counts: '', timed: true, duration: 70005 })
+    expect(profile.fns[0]).toEqual({ name: 'f', qualname: '\ud800', file: '/f.py', line: 9, kind: 0 })
+    expect([profile.frames.line[0], profile.frames.col[0], profile.frames.endCol[0]]).toEqual([300, 5, 7])
+    expect([[...profile.parent], [...profile.frame], [...profile.stacks]]).toEqual([[0, 0, 1, 2], [0, 0, 1, 2], [1]]) // and what was waited for
+    expect([[...profile.leaves], [...profile.holders], profile.fns.slice(1).map(({ name }) => name)]).toEqual([[3], [1], ['[a lock]', '[held by worker (71)]']])
+    expect(profile.waits[profile.waited[0]! - 1]).toEqual(['a lock', '', 'worker (71)', 1])
     const [thread] = profile.threads
     expect([[...thread!.time], [...thread!.weight], [...thread!.extraTicks!], thread!.flags]).toEqual([[5, 66005], [5, 0], [0, 2], null])
   })
@@ -297,13 +299,14 @@ test('a tree of many nodes: each pair of parent and label is one', () => {
 })
 
 describe('what was waited for', () => {
+  const [M_A, T_B] = [2, 6] // nodes, in their order below
   const profile = made([
     { stack: 'm a', time: 10, weight: 10 },
-    { stack: 'm a', time: 30, weight: 20, wait: ['a lock', '', 'w (71)'] },
-    { stack: 'm a b', time: 70, weight: 40, wait: ['input or output', 'pipe', ''], label: 1 },
-    { stack: 'm a b', time: 72, weight: 2, wait: ['input or output', 'file', ''] },
-    { stack: 'm a b', time: 77, weight: 5, wait: ['a lock', '', 'w (71)'] },
-    { stack: 't a', time: 3, weight: 3, wait: ['a lock', '', 'v (72)'], thread: 1 },
+    { stack: 'm a', time: 30, weight: 20, wait: ['a lock', '', 'w (71)', T_B] },
+    { stack: 'm a b', time: 70, weight: 40, wait: ['input or output', 'pipe', '', 0], label: 1 },
+    { stack: 'm a b', time: 72, weight: 2, wait: ['input or output', 'file', '', 0] },
+    { stack: 'm a b', time: 77, weight: 5, wait: ['a lock', '', 'w (71)', M_A] }, // it did something else then
+    { stack: 't a', time: 3, weight: 3, wait: ['a lock', '', 'v (72)', 0], thread: 1 },
     { stack: 't b', time: 8, weight: 5, thread: 1 },
   ], [{}, { x: '1' }])
   const looked = (filter: object) => {
@@ -331,6 +334,59 @@ describe('what was waited for', () => {
     expect(waits('t')).toEqual([['a lock, held by v (72)', 3]])
     expect(waits('t b')).toEqual([])
     expect(looked({ labels: { x: '1' } }).waits('m')).toEqual([[pipe, 40]])
+  })
+  test('a filter of a reason, or of what ran', () => {
+    const total = (filter: object) => aggregate(profile, { ...EVERYTHING, ...filter }).totalNs / 1000
+    expect(['running', 'a lock', 'input or output', 'sleep'].map((reason) => total({ reason }))).toEqual([15, 28, 42, 0])
+    expect(total({ reason: 'input or output', labels: { x: '1' } })).toBe(40)
+    expect(total({ reason: 'a lock', range: [0, 40] })).toBe(23)
+    expect(isEverything({ ...EVERYTHING, reason: 'a lock' })).toBe(false)
+  })
+  test('the time of each reason', () => {
+    const rows = reasonSums(profile, aggregate(profile)).map(({ reason, ns, samples }) => [reason, ns / 1000, samples])
+    expect(rows).toEqual([['running', 15, 2], ['a lock', 28, 3], ['input or output', 42, 2]])
+  })
+  test('what was waited for has boxes below what waited, however stacks are shaped', () => {
+    const shown = (of: Profile) => {
+      const { list, nodes, sums } = functions(of)
+      const { tree, ns } = weighted({ ...of, stacks: of.leaves }, treeOf(of, nodes), sums)
+      const path = (node: number): string => (node ? `${path(tree.parent[node]!)} ${list.list[tree.label[node]!]!.fn.name}`.trim() : '')
+      return Object.fromEntries([...ns].map((one, node) => [path(node), one / 1000]).filter(([name, one]) => one && String(name).includes('[')))
+    }
+    expect(shown(profile)).toEqual({
+      'm a [a lock]': 20, 'm a [a lock] [held by w (71)]': 20, 'm a b [a lock]': 5, 'm a b [a lock] [held by w (71)]': 5, 'm a b [input or output]': 42,
+      'm a b [input or output] [pipe]': 40, 'm a b [input or output] [file]': 2, 't a [a lock]': 3, 't a [a lock] [held by v (72)]': 3,
+    })
+    const without = { ...profile, ...reshape(profile, Uint8Array.from(profile.fns, ({ name }) => ({ b: Role.Merged, t: Role.Folded })[name] ?? Role.Kept)) }
+    expect(shown(without)).toEqual({
+      'm a [a lock]': 25, 'm a [a lock] [held by w (71)]': 25, 'm a [input or output]': 42, 'm a [input or output] [pipe]': 40, 'm a [input or output] [file]': 2,
+    })
+  })
+  test('holders by the time others waited for them; and both sides', () => {
+    const listed = (filter: object) => holdersOf(profile, { ...EVERYTHING, ...filter }).map(({ text, reason, ns, samples, waiters }) => [text, reason, ns / 1000, samples, waiters])
+    const v = ['v (72)', 'a lock', 3, 1, [[1, 3000]]]
+    expect(listed({})).toEqual([['w (71)', 'a lock', 25, 2, [[0, 25_000]]], v])
+    expect(listed({ threads: new Set([1]) })).toEqual([v])
+    expect(listed({ range: [40, 100] })).toEqual([['w (71)', 'a lock', 5, 1, [[0, 5000]]]])
+    const { list, nodes, sums } = functions(profile)
+    const mine = someSums(sums, (stack) => holderKey(profile, profile.waited[stack]!) === 'a lock w (71)')
+    const side = (stacks: Uint32Array) => {
+      const { tree, ns } = weighted({ ...profile, stacks }, treeOf(profile, nodes), mine)
+      return [...ns].map((one, node) => [node ? list.list[tree.label[node]!]!.fn.name : '', one / 1000]).filter(([, one]) => one)
+    }
+    expect(side(profile.stacks)).toEqual([['', 25], ['m', 25], ['a', 25], ['b', 5]])
+    expect(side(profile.holders)).toEqual([['', 25], ['m', 5], ['a', 5], ['t', 20], ['b', 20]])
+  })
+  test('who holds what nobody is known to hold, is in the list, too', () => {
+    const some = made([{ stack: 'a', time: 3, weight: 3, wait: ['the GIL', '', '', 0] }, { stack: 'a', time: 5, weight: 2, wait: ['sleep', '', '', 0] }])
+    expect(holdersOf(some, EVERYTHING).map(({ text, reason, ns }) => [text, reason, ns])).toEqual([['', 'the GIL', 3000]])
+  })
+  test('lanes by reason; tasks, of which many wait at a time, are in scale with the most', () => {
+    const [running, lock, io] = activity(profile, profile.threads[0]!, 77, 'reason').map((part) => part && [...part].reduce((a, b) => a + b, 0).toFixed(3))
+    expect([running, lock, io]).toEqual(['10.000', '25.000', '42.000'])
+    const tasks = { ...profile, type: 'tasks', duration: 10, threads: [{ ...profile.threads[0]!, length: 3, time: Uint32Array.of(10, 10, 10), weight: Uint32Array.of(10, 10, 5) }] }
+    const [lane] = lanesOf([tasks], 2, 'reason')
+    expect([lane!.most, lane!.parts.map((part) => part && [...part])]).toEqual([3, [[1, 1], [1, 1], [0, 1]]])
   })
 })
 

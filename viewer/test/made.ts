@@ -1,5 +1,6 @@
 // Profiles made by hand: functions are named `f`, `f:line` or `f:line:col-endCol`.
 import { Kind, type Profile, type Thread, type Wait } from '../src/data/profile'
+import { withWaits } from '../src/data/waits'
 
 export interface Sample {
   stack: string // frames from root to leaf, with spaces between
@@ -66,7 +67,7 @@ export function made(samples: Sample[], labelSets: Record<string, string>[] = [{
   })
   const zeros = new Uint32Array(columns.fn.length)
   const frames = Object.fromEntries(Object.entries(columns).map(([key, values]) => [key, Uint32Array.from(values)]))
-  return {
+  const profile: Profile = {
     about: { unit: 'nanoseconds', unit_ns: 1000, sources: {}, changed: [], without: {} } as never,
     type: 'time',
     counts: '',
@@ -80,10 +81,13 @@ export function made(samples: Sample[], labelSets: Record<string, string>[] = [{
     parent: Uint32Array.from(parent),
     frame: Uint32Array.from(frame),
     stacks: Uint32Array.from(stacks),
+    leaves: Uint32Array.from(stacks),
+    holders: Uint32Array.from(waited),
     waits,
     waited: Uint32Array.from(waited),
     threads: list,
     markers: [],
     labelSets,
   }
+  return withWaits([profile])[0]!
 }

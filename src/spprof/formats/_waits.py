@@ -11,7 +11,9 @@ from ..model.data import ProfileData
 from ..model.records import native_name
 from ..model.waits import GIL, LOCK, REASONS, TITLES, things
 
-Wait = Tuple[str, str, str]  # the reason, what it is (`socket 10.0.0.3:5432`), its holder; ''
+Holder = Tuple[str, int]  # `worker (71) in parse (app.py:10)`, and its stack: a node of the tree, 0: not known
+Wait = Tuple[str, str, str, int]  # the reason, what it is (`socket 10.0.0.3:5432`), its holder; '' and 0
+_NO_HOLDER: Holder = ("", 0)
 
 
 class Waits:
@@ -51,13 +53,13 @@ class Waits:
             return stacks
         columns, holders = profile._columns(), _holders(profile)
         on = things(columns)
-        numbers: Dict[Tuple[int, int, str], int] = {}
+        numbers: Dict[Tuple[int, int, Holder], int] = {}
         keys = array("Q", stacks)
         rows = zip(profile.column("reason"), columns["waits_on"], holders)
         for i, why in enumerate(rows):
             if why[0]:  # not `running`
                 if why not in numbers:
-                    wait = (TITLES[REASONS[why[0]]], on[why[1]], why[2])
+                    wait = (TITLES[REASONS[why[0]]], on[why[1]], *why[2])
                     if wait not in self._known:
                         self.listed.append(wait)
                         self._known[wait] = len(self.listed)
@@ -66,19 +68,18 @@ class Waits:
         return keys
 
 
-def _holders(profile: ProfileData) -> List[str]:
-    """Of each sample the holder of the GIL or the lock that it waits for: `worker (71) in parse (app.py:10)`. Of several
-    functions the one with most of its time."""
+def _holders(profile: ProfileData) -> List[Holder]:
+    """Of each sample the holder of the GIL or the lock that it waits for. Of several stacks the one with most of its time."""
     reasons = profile.column("reason")
-    holders = [""] * len(reasons)
+    holders = [_NO_HOLDER] * len(reasons)
     most: Dict[int, int] = {}
-    texts: Dict[Charge, str] = {}
+    known: Dict[Charge, Holder] = {}
     for reason in {GIL, LOCK}.intersection(reasons):
         for i, charge, ns in profile.charges(None, reason):
             if charge.holder not in (NOBODY, NO_OWNER) and ns > most.get(i, -1):
-                if charge not in texts:
-                    texts[charge] = _title(profile, charge)
-                most[i], holders[i] = ns, texts[charge]
+                if charge not in known:
+                    known[charge] = (_title(profile, charge), max(charge.stack, 0))
+                most[i], holders[i] = ns, known[charge]
     return holders
 
 

@@ -20,8 +20,8 @@ Columns, in this order; ids count from 0:
 A unit is `unit_ns`: 1 us for short profiles, else 10 us or more. Rounding does not add up: the sums of steps and of weights are
 right to two units at each sample. `unit` of the JSON is what weights count; `weight_unit` is 1 unless they exceed 32 bits. Both,
 `measured`, `header`, `stats` and `losses` are those of the first type. `others` has the same of each other type, if there are
-any. `[truncated]` and `[no Python frames]` are ordinary frames here. `waits` has the reason, what it is, and its
-holder, or ''.
+any. `[truncated]` and `[no Python frames]` are ordinary frames here. `waits` has the reason, what it is, its holder, or '', and
+the node of what the holder did meanwhile, 0: not known.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ import os
 import sys
 import zlib
 from array import array
-from itertools import accumulate, compress
+from itertools import accumulate, chain, compress
 from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from ..model.calls import Function
@@ -78,7 +78,7 @@ def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
     about = _about(profile, first, ids, start, unit)
     if others:
         about["others"] = others
-    about.update(strings=list(tables.strings), functions=tables.functions, waits=waits.listed)
+    about.update(strings=list(tables.strings), functions=tables.functions, waits=tables.listed)
     if profile.calls is not None and options.thread is None:
         about.update(calls=tables.calls(profile.calls), calls_missing=profile.calls.missing)
     found = Texts(profile, _by_heat(profile, sums, tables), options.sources)
@@ -228,7 +228,8 @@ class _Tables:
         # A node for each of the tree's that a stack passes through: large trees are not merged again, one call after the other.
         order = sorted(sorted(samples), key=samples.__getitem__, reverse=True)
         split = list(map(waits.split, order))
-        nodes = _with_callers(profile.tree.parents, (stack for stack, _ in split))
+        meanwhile = {waits.listed[wait - 1][3] for _, wait in split if wait}  # what holders did
+        nodes = _with_callers(profile.tree.parents, chain((stack for stack, _ in split), meanwhile))
         made = dict(zip(nodes, range(1, len(nodes) + 1)))
         made[0] = 0
         above = map(made.__getitem__, map(profile.tree.parents.__getitem__, nodes))
@@ -239,6 +240,7 @@ class _Tables:
         self.ids = dict(zip(order, range(len(order))))
         self.stacks.extend(made[stack] for stack, _ in split)
         self.waits.extend(wait for _, wait in split)
+        self.listed = [(*wait[:3], made.get(wait[3], 0)) for wait in waits.listed]
 
     def calls(self, counted: Calls) -> List[Optional[Tuple[int, int]]]:
         """Exact calls and resumes of each function. One in Python that was never seen to begin has 0, of others nobody knows."""

@@ -1,17 +1,18 @@
 // Which samples are looked at, and what each stack adds up to in them.
-import { isUnknown, OFF_CPU, type Profile, type Thread } from './profile'
+import { isUnknown, OFF_CPU, reasonsOf, type Profile, type Thread } from './profile'
 
 export interface Filter {
   threads: ReadonlySet<number> | null // places in profile.threads; null: all
   range: readonly [number, number] | null // units; samples taken from the first until before the second
   labels: Readonly<Record<string, string>>
   cpu: 'on' | 'off' | null // only samples of threads that ran, or that waited
+  reason: string | null // only samples that waited for this, or that ran
 }
 
-export const EVERYTHING: Filter = { threads: null, range: null, labels: {}, cpu: null }
+export const EVERYTHING: Filter = { threads: null, range: null, labels: {}, cpu: null, reason: null }
 
-export const isEverything = ({ threads, range, labels, cpu }: Filter): boolean =>
-  threads === null && range === null && cpu === null && Object.keys(labels).length === 0
+export const isEverything = ({ threads, range, labels, cpu, reason }: Filter): boolean =>
+  threads === null && range === null && cpu === null && reason === null && Object.keys(labels).length === 0
 
 // Of each stack, and of all: nanoseconds (or what the profile counts), and ticks.
 export interface Sums {
@@ -117,13 +118,17 @@ export function threadTotals(profile: Profile, filter: Filter): Float64Array {
 type Wanted = ((sample: number) => boolean) | null // null: all
 
 // Which samples of a thread are looked at, whenever they were taken.
-export function picks(profile: Profile, thread: Thread, { labels, cpu }: Filter): Wanted {
-  const { label, flags } = thread
+export function picks(profile: Profile, thread: Thread, { labels, cpu, reason }: Filter): Wanted {
+  const { label, flags, stack } = thread
   const mask = labelMask(profile, labels)
   const labelled: Wanted = mask && ((i) => mask[label ? label[i]! : 0] === 1)
-  if (cpu === null) return labelled
   const wanted = cpu === 'off' ? OFF_CPU : 0
-  return (i) => ((flags ? flags[i]! : 0) & OFF_CPU) === wanted && (!labelled || labelled(i))
+  const ran: Wanted = cpu && ((i) => ((flags ? flags[i]! : 0) & OFF_CPU) === wanted && (!labelled || labelled(i)))
+  if (reason === null) return ran ?? labelled
+  const { names, of } = reasonsOf(profile)
+  const place = names.indexOf(reason)
+  const others = ran ?? labelled
+  return (i) => of[profile.waited[stack[i]!]!] === place && (!others || others(i))
 }
 
 // Whether threads of this profile ran in some samples, and waited in others.
@@ -145,18 +150,21 @@ export function labelValues(profile: Profile): Map<string, string[]> {
   return new Map([...values].sort().map(([key, set]) => [key, [...set].sort()]))
 }
 
-export interface Activity {
-  busy: Float32Array // of each bin: the share of its time that samples stand for, or what was counted in it
-  offCpu: Float32Array // the same, where the thread was off the CPU
-}
+// What a lane's colours tell apart: whether a thread ran, or what it waited for.
+export type Parting = 'cpu' | 'reason'
 
-export function activity(profile: Profile, thread: Thread, bins: number): Activity {
-  const busy = new Float32Array(bins)
-  const offCpu = new Float32Array(bins)
-  const { time, weight, flags } = thread
+// Of each bin the share of its time that samples of each kind stand for, or what was counted in it. Kinds are on and off the CPU, or
+// `reasonsOf`; those that a thread has no samples of are missing.
+export type Activity = (Float32Array | undefined)[]
+
+export function activity(profile: Profile, thread: Thread, bins: number, by: Parting = 'cpu'): Activity {
+  const lanes: Activity = []
+  const { time, weight, flags, stack } = thread
+  const { of } = reasonsOf(profile)
   const scale = bins / profile.duration
   for (let i = 0; i < thread.length; i++) {
-    const lane = flags && flags[i]! & OFF_CPU ? offCpu : busy
+    const kind = by === 'reason' ? of[profile.waited[stack[i]!]!]! : flags && flags[i]! & OFF_CPU ? 1 : 0
+    const lane = (lanes[kind] ??= new Float32Array(bins))
     const end = time[i]! * scale
     const last = Math.min(bins - 1, end | 0)
     if (profile.counts) {
@@ -172,30 +180,40 @@ export function activity(profile: Profile, thread: Thread, bins: number): Activi
       lane[last]! += end - last
     }
   }
-  return { busy, offCpu }
+  return lanes
 }
 
 // A row of the timeline: a thread's samples of one type.
-export interface Lane extends Activity {
+export interface Lane {
+  parts: Activity
   place: number // of the thread
   type: number
   first: boolean // of the thread's lanes
   most: number // what a full bin holds
 }
 
+// Samples of tasks are of many at once.
+export const overlaps = ({ type, counts }: Profile): boolean => counts !== '' || type === 'tasks'
+
 // Of each thread a lane of the first type, and of those others that it has samples of. Lanes of a type have one scale.
-export function lanesOf(types: Profile[], bins: number): Lane[] {
+export function lanesOf(types: Profile[], bins: number, by: Parting = 'cpu'): Lane[] {
   const lanes = types[0]!.threads.flatMap((_, place) =>
     types.map((profile, type): Lane | null =>
       type === 0 || profile.threads[place]!.length
-        ? { ...activity(profile, profile.threads[place]!, bins), place, type, first: type === 0, most: 1 }
+        ? { parts: activity(profile, profile.threads[place]!, bins, profile.counts ? 'cpu' : by), place, type, first: type === 0, most: 1 }
         : null,
     ),
   ).filter((lane) => lane !== null)
-  types.forEach(({ counts }, type) => {
-    const those = counts ? lanes.filter((lane) => lane.type === type) : []
-    const most = those.reduce((most, { busy }) => busy.reduce((a, b) => Math.max(a, b), most), 0)
+  types.forEach((profile, type) => {
+    const those = overlaps(profile) ? lanes.filter((lane) => lane.type === type) : []
+    const most = Math.max(0, ...those.map(({ parts }) => fullest(parts, bins)))
     for (const lane of those) lane.most = most || 1
   })
   return lanes
+}
+
+function fullest(parts: Activity, bins: number): number {
+  let most = 0
+  for (let bin = 0; bin < bins; bin++) most = Math.max(most, parts.reduce((sum, part) => sum + (part?.[bin] ?? 0), 0))
+  return most
 }

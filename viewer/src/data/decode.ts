@@ -1,5 +1,6 @@
 // Reads what spprof/formats/html.py writes; that file's beginning says how it is laid out.
 import type { About, Frames, Profile, Thread } from './profile'
+import { withWaits } from './waits'
 
 export async function unpack(base64: string): Promise<Uint8Array> {
   const stream = new Blob([bytesOf(base64.trim())]).stream().pipeThrough(new DecompressionStream('deflate'))
@@ -86,10 +87,10 @@ export function decode(bytes: Uint8Array): Profile[] {
   const ends = [...types.flatMap(({ threads }) => threads.map((t) => t.time[t.length - 1] ?? 0)), ...markers.map((m) => m.time + m.duration)]
   const stop = ((about.end?.stop_ns ?? 0) - about.start_ns) / about.unit_ns
   const duration = Math.ceil(Math.max(1, stop, ends.reduce((a, b) => Math.max(a, b), 0)))
-  return types.map((type) => ({
+  return withWaits(types.map((type) => ({
     ...type, type: String(type.about.header.event ?? 'time'), timed: hasTimes(type), unit: about.unit_ns,
-    weightUnit: type.counts ? type.about.weight_unit ?? 1 : about.unit_ns, duration, fns, strings, frames, parent, frame, stacks, markers, waits: about.waits, waited, labelSets: about.label_sets,
-  }))
+    weightUnit: type.counts ? type.about.weight_unit ?? 1 : about.unit_ns, duration, fns, strings, frames, parent, frame, stacks, leaves: stacks, holders: waited, markers, waits: about.waits, waited, labelSets: about.label_sets,
+  })))
 }
 
 function hasTimes({ about, counts }: Pick<Profile, 'about' | 'counts'>): boolean {

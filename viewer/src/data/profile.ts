@@ -6,6 +6,7 @@ export interface Fn {
   file: string
   line: number // where it begins; 0 for native functions
   kind: Kind
+  reason?: string // of a mark that says what was waited for (waits.ts)
 }
 
 export enum Kind {
@@ -46,7 +47,8 @@ export interface Marker {
   data: Record<string, unknown>
 }
 
-export type Wait = [reason: string, what: string, holder: string]
+// `stack`: the node of what the holder did meanwhile; 0: not known.
+export type Wait = [reason: string, what: string, holder: string, stack: number]
 
 // Sample.flags
 export const OFF_CPU = 4 // the thread waited
@@ -100,7 +102,17 @@ export interface Profile {
   stacks: Uint32Array // the leaf of each stack
   waits: Wait[] // what threads and tasks waited for
   waited: Uint32Array // of each stack the place of that, + 1; 0: nothing
+  leaves: Uint32Array // of each stack, with what was waited for below it (waits.ts)
+  holders: Uint32Array // of each stack the leaf of what the holder did meanwhile; 0: not known, or none
   threads: Thread[]
   markers: Marker[]
   labelSets: Record<string, string>[]
+}
+
+export const RUNNING = 'running'
+
+// The reasons there are, and the place among them of each wait of `waited`: 0 is RUNNING.
+export function reasonsOf({ waits }: Pick<Profile, 'waits'>): { names: string[]; of: Uint32Array } {
+  const names = [...new Set([RUNNING, ...waits.map(([reason]) => reason)])]
+  return { names, of: Uint32Array.from([0, ...waits.map(([reason]) => names.indexOf(reason))]) }
 }

@@ -7,7 +7,7 @@ export enum Role {
   Folded = 2, // all that it calls is a part of it
 }
 
-export type Trie = Pick<Profile, 'parent' | 'stacks'>
+export type Trie = Pick<Profile, 'parent' | 'stacks' | 'leaves' | 'holders'>
 
 // `roles`: of each function. Nodes keep their numbers; of those that are not there any more nothing is the parent.
 export function reshape(profile: Profile, roles: Uint8Array): Trie {
@@ -21,5 +21,6 @@ export function reshape(profile: Profile, roles: Uint8Array): Trie {
     folded[node] = folded[caller] || role === Role.Folded ? 1 : 0
     of[node] = folded[caller] || role === Role.Merged ? of[caller]! : node
   }
-  return { parent: above, stacks: profile.stacks.map((leaf) => of[leaf]!) }
+  const moved = (leaves: Uint32Array) => leaves.map((leaf) => of[leaf]!)
+  return { parent: above, stacks: moved(profile.stacks), leaves: moved(profile.leaves), holders: moved(profile.holders) }
 }

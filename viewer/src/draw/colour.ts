@@ -1,9 +1,9 @@
 // Colours of boxes: a hue for each category, of even lightness, with a little variation from function to function.
-import { Kind, type Profile } from '../data/profile'
+import { Kind, reasonsOf, type Profile } from '../data/profile'
 import { baseName, type Labels } from '../data/labels'
 import type { Tree, Weighted } from '../data/tree'
 
-export type Scheme = 'package' | 'language' | 'thread'
+export type Scheme = 'package' | 'language' | 'thread' | 'reason'
 
 export interface Category {
   name: string
@@ -41,6 +41,21 @@ function tone(category: number, dark: boolean, variation: number): [number, numb
   return oklch(lightness, grey ? 0.008 : dark ? 0.085 : 0.095, grey ? 270 : HUES[category]!)
 }
 
+// Reasons have colours of their own, the same in all views: hue and chroma. What has no name here is grey.
+const REASONS: Record<string, [number, number]> = {
+  running: [150, 0.1], 'ready, without a processor': [95, 0.1], 'the GIL': [25, 0.12], 'a lock': [60, 0.11], 'input or output': [250, 0.1],
+  'a child process': [195, 0.09], sleep: [300, 0.08], idle: [270, 0.015], 'page faults and other kernel work': [345, 0.1],
+  'ready, but its event loop is busy': [110, 0.1], 'another task': [275, 0.1], 'a job of another thread': [220, 0.1], 'a future': [172, 0.09],
+}
+
+export function reasonTone(reason: string, dark: boolean): [number, number, number] {
+  const [hue, chroma] = REASONS[reason] ?? [270, 0.008]
+  const pale = reason === 'idle' ? 0.08 : 0
+  return oklch(dark ? 0.5 - pale : 0.78 + pale, chroma, hue)
+}
+
+export const reasonCss = (reason: string, dark: boolean): string => `rgb(${reasonTone(reason, dark).join(' ')})`
+
 function hash(text: string): number {
   let h = 2166136261
   for (let i = 0; i < text.length && i < 64; i++) h = Math.imul(h ^ text.charCodeAt(i), 16777619)
@@ -57,6 +72,7 @@ export function packages(profile: Profile): string[] {
   const directories = own.map((fn) => fn.file.split(/[/\\]/).slice(0, -1))
   const common = directories.reduce((a, b) => a.slice(0, a.findIndex((part, i) => part !== b[i]) >>> 0), directories[0] ?? [])
   return profile.fns.map((fn) => {
+    if (fn.reason) return 'what was waited for'
     if (fn.kind === Kind.Mark) return fn.qualname
     const site = SITE.exec(fn.file)
     if (site) return site[1]!.replace(/(\.py|\..*so|\.pyd)$/, '')
@@ -91,29 +107,47 @@ export function legend({ categories, of }: Omit<Colours, 'fill'>, weights: Float
 // By package or language: `selfNs` of each function decides which categories get the first colours.
 export function byFunction(profile: Profile, scheme: 'package' | 'language', selfNs: Float64Array, tree: Tree, labels: Labels, dark: boolean): Colours {
   const { of, order } = numbered(scheme === 'package' ? packages(profile) : languages(profile), (fn) => selfNs[fn] ?? 0)
-  const ofFn = Uint32Array.from(profile.fns, (fn, i) => pack(tone(of[i]!, dark, hash(fn.qualname))))
+  const ofFn = Uint32Array.from(profile.fns, (fn, i) => pack(fn.reason ? reasonTone(fn.reason, dark) : tone(of[i]!, dark, hash(fn.qualname))))
   const fill = new Uint32Array(tree.parent.length)
   const ofLabel = Uint32Array.from(labels.list, ({ fnId }) => ofFn[fnId]!)
   for (let node = 1; node < fill.length; node++) fill[node] = ofLabel[tree.label[node]!]!
   return { fill, of, categories: categoriesOf(order, dark) }
 }
 
-// By thread: each box has the colour of the thread that spent most time in it. `each` gives the trees of the threads one by one.
-export function byThread(profile: Profile, each: (place: number) => Weighted, tree: Tree, dark: boolean): Colours {
-  const n = tree.parent.length
+// Of each node the place of the tree with the most time in it, -1: none has any; and the time of each tree. `each` gives the trees one
+// by one.
+function mostOf(n: number, places: unknown[], each: (place: number) => Weighted): { whose: Int32Array; times: number[] } {
   const [most, whose] = [new Float64Array(n), new Int32Array(n).fill(-1)]
-  const times = profile.threads.map((_, place) => {
+  const times = places.map((_, place) => {
     const { ns } = each(place)
     for (let node = 1; node < n; node++) {
       if (ns[node]! > most[node]!) [most[node], whose[node]] = [ns[node]!, place]
     }
     return ns[0]!
   })
+  return { whose, times }
+}
+
+// By thread: each box has the colour of the thread that spent most time in it.
+export function byThread(profile: Profile, each: (place: number) => Weighted, tree: Tree, dark: boolean): Colours {
+  const n = tree.parent.length
+  const { whose, times } = mostOf(n, profile.threads, each)
   const { of, order } = numbered(profile.threads.map((t, i) => `${t.name} (${t.tid || i})`), (place) => times[place]!)
   const tones = profile.threads.map((_, place) => pack(tone(of[place]!, dark, 0)))
   const fill = new Uint32Array(n)
   for (let node = 1; node < n; node++) fill[node] = whose[node]! < 0 ? pack(tone(-1, dark, 0)) : tones[whose[node]!]!
   return { fill, of, categories: categoriesOf(order, dark) }
+}
+
+// By reason: each box has the colour of that for which most of its time was waited in it and below, or in which it ran.
+export function byReason(profile: Profile, each: (place: number) => Weighted, tree: Tree, dark: boolean): Colours {
+  const n = tree.parent.length
+  const { names } = reasonsOf(profile)
+  const { whose } = mostOf(n, names, each)
+  const tones = names.map((name) => pack(reasonTone(name, dark)))
+  const fill = new Uint32Array(n)
+  for (let node = 1; node < n; node++) fill[node] = whose[node]! < 0 ? pack(tone(-1, dark, 0)) : tones[whose[node]!]!
+  return { fill, of: Uint32Array.from(names, (_, i) => i), categories: names.map((name) => ({ name, css: reasonCss(name, dark) })) }
 }
 
 // What a search shows: matches as they are, the rest faded into the background.

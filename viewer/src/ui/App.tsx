@@ -8,6 +8,7 @@ import { Header } from './Header'
 import { Source } from './Source'
 import { Table } from './Table'
 import { Timeline } from './Timeline'
+import { Waits } from './Waits'
 
 const TABS: [state.Tab, string, () => preact.JSX.Element][] = [
   ['flame', 'Flame graph', FlameTab],
@@ -15,7 +16,9 @@ const TABS: [state.Tab, string, () => preact.JSX.Element][] = [
   ['butterfly', 'Callers and callees', Butterfly],
   ['source', 'Source', Source],
   ['tree', 'Call tree', CallTree],
+  ['waits', 'Waits', Waits],
 ]
+const tabs = () => TABS.filter(([key]) => key !== 'waits' || state.hasReasons.value)
 
 export function App() {
   const { tab } = state
@@ -25,20 +28,21 @@ export function App() {
     document.addEventListener('keydown', onKey)
     return () => document.removeEventListener('keydown', onKey)
   }, [])
-  const View = TABS.find(([key]) => key === tab.value)![2]
+  const there = tabs()
+  const View = (there.find(([key]) => key === tab.value) ?? there[0]!)[2]
   return (
     <>
       <Header />
       <Timeline />
       <Filters />
       <div role="tablist" aria-label="Views" class="tabs">
-        {TABS.map(([key, title], i) => (
+        {there.map(([key, title], i) => (
           <button type="button" role="tab" key={key} id={`tab-${key}`} aria-selected={tab.value === key} aria-controls="panel"
             tabIndex={tab.value === key ? 0 : -1} onClick={() => (tab.value = key)}
             onKeyDown={(event) => {
               const by = event.key === 'ArrowRight' ? 1 : event.key === 'ArrowLeft' ? -1 : 0
               if (!by) return
-              tab.value = TABS[(i + by + TABS.length) % TABS.length]![0]
+              tab.value = there[(i + by + there.length) % there.length]![0]
               document.getElementById(`tab-${tab.value}`)!.focus()
             }}>
             {title} <kbd aria-hidden="true">{i + 1}</kbd>
@@ -68,13 +72,13 @@ function onKey(event: KeyboardEvent): void {
   else if (event.key === '/') document.getElementById('search')!.focus()
   else if (event.key === '?') state.helping.value = !state.helping.value
   else if (event.key === 'r') state.clearFilters()
-  else if (TABS[Number(event.key) - 1]) state.tab.value = TABS[Number(event.key) - 1]![0]
+  else if (tabs()[Number(event.key) - 1]) state.tab.value = tabs()[Number(event.key) - 1]![0]
   else return
   event.preventDefault()
 }
 
 const KEYS: [string, string][] = [
-  ['1 2 3 4 5', 'flame graph, table, callers and callees, source, call tree'],
+  ['1 2 3 4 5 6', 'flame graph, table, callers and callees, source, call tree, waits'],
   ['/', 'search; Esc in the field clears and leaves it'],
   ['r', 'look at all again: no search, no filter'],
   ['?', 'this list'],

@@ -93,7 +93,7 @@ function List({ title, weighted, total, rest }: { title: string; weighted: Weigh
   )
 }
 
-function Half({ id, title, weighted, flip, whole }: { id: string; title: string; weighted: Weighted; flip: boolean; whole: Whole }) {
+export function Half({ id, title, weighted, flip, whole }: { id: string; title: string; weighted: Weighted; flip: boolean; whole: Whole }) {
   const { labels, names } = state.grains.value
   const rows = useMemo(() => heavyRows(weighted, layout(weighted)), [weighted])
   const fill = useMemo(

@@ -5,6 +5,7 @@ import { count, interval, percent, share } from '../format'
 import * as state from '../state'
 import { Choice } from './Choice'
 import { clip } from './FlameGraph'
+import { WaitBoxes } from './FlameTab'
 
 const LISTED = 50 // of what a row calls, until more is asked for
 const INDENT = 14
@@ -41,6 +42,7 @@ export function CallTree() {
           options={[['calls', 'callers, then what they call'], ['inverted', 'inverted: where time was spent, then its callers']]} />
         <Choice label="Rows" value={state.byLine.value ? 'line' : 'function'} onChange={(value) => state.setByLine(value === 'line')}
           options={[['function', 'functions'], ['line', 'lines']]} />
+        <WaitBoxes />
       </div>
       <div class="scroll">
         <table class="figures calls" aria-label={inverted ? 'Inverted call tree' : 'Call tree'}>

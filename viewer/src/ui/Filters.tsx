@@ -7,7 +7,7 @@ import { Choice } from './Choice'
 export function Filters() {
   const profile = state.profile.value
   const { filter, search, sums, everything, found, foundNs } = state
-  const { range, labels, cpu } = filter.value
+  const { range, labels, cpu, reason } = filter.value
   const second = 1e9 / profile.unit
   const filtered = !isEverything(filter.value)
   const { merged, folded, hidden } = state.shape.value
@@ -46,6 +46,11 @@ export function Filters() {
       {state.canSplit.value && (
         <Choice label="Time" value={cpu ?? 'both'} options={[['both', 'on and off CPU'], ['on', 'on CPU'], ['off', 'off CPU (waiting)']]}
           onChange={(value) => (filter.value = { ...filter.value, cpu: value === 'both' ? null : (value as Filter['cpu']) })} />
+      )}
+      {state.hasReasons.value && (
+        <Choice label="Waiting for" value={reason ?? ''}
+          options={[['', 'anything, or running'], ...state.reasons.value.map((one) => [one, one] as const)]}
+          onChange={(value) => (filter.value = { ...filter.value, reason: value || null })} />
       )}
       {[...labelValues(profile)].map(([key, values]) => (
         <Choice key={key} label={key} value={labels[key] ?? ''}

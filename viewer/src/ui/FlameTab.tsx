@@ -20,11 +20,11 @@ export function FlameTab() {
   const rows = useMemo(
     () =>
       inOrder && lanes.length
-        ? laneRows(profile, weighted.tree, lanes, filter.value)
+        ? laneRows(state.boxed.value, weighted.tree, lanes, filter.value)
         : heavyRows(weighted, layout(weighted)),
     [inOrder, weighted],
   )
-  const reasons = useMemo(() => mainReasons(weighted, profile, state.sums.value), [weighted])
+  const reasons = useMemo(() => (state.waitBoxes.value ? undefined : mainReasons(weighted, profile, state.sums.value)), [weighted])
   const lit = found.value
   const fill = useMemo(() => {
     if (!lit) return state.colours.value.fill
@@ -64,13 +64,23 @@ export function FlameTab() {
           <Choice label="Boxes" value={byLine.value ? 'line' : 'function'} onChange={(value) => state.setByLine(value === 'line')}
             options={[['function', 'functions'], ['line', 'lines']]} />
           <Choice label="Colour" value={scheme.value} onChange={(value) => (scheme.value = value)}
-            options={[['package', 'by package'], ['language', 'Python or native'], ['thread', 'by thread']]} />
+            options={[['package', 'by package'], ['language', 'Python or native'], ['thread', 'by thread'], ...(state.hasReasons.value ? [['reason', 'by what was waited for'] as const] : [])]} />
+          <WaitBoxes />
           <button type="button" onClick={reset} disabled={!zoomed}>Reset zoom</button>
           {inOrder && <span class="dim">{lanes.length === 1 ? lanes[0]!.name : plural(lanes.length, 'thread')} over time</span>}
           <Legend />
         </div>
       )}
     />
+  )
+}
+
+// Whether what was waited for has boxes, or rows.
+export function WaitBoxes() {
+  if (!state.hasReasons.value) return null
+  return (
+    <Choice label="Waits" value={state.waitBoxes.value ? 'boxes' : 'names'} onChange={(value) => (state.waitBoxes.value = value === 'boxes')}
+      options={[['boxes', 'below what waited'], ['names', 'hidden']]} />
   )
 }
 

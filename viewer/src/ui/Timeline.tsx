@@ -1,10 +1,12 @@
 // Each thread's activity over time, a lane for each type of samples. Drag over it to look at a part of it only; a thread's name to look
 // at that thread only; a type's name to look at samples of that type.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
-import { aggregate, EVERYTHING, lanesOf, type Lane } from '../data/aggregate'
-import type { Marker, Profile } from '../data/profile'
+import { aggregate, EVERYTHING, lanesOf, overlaps, type Lane, type Parting } from '../data/aggregate'
+import { reasonsOf, type Marker, type Profile } from '../data/profile'
+import { reasonCss } from '../draw/colour'
 import { count, percent, share, time } from '../format'
 import * as state from '../state'
+import { Choice } from './Choice'
 import { clip } from './FlameGraph'
 
 const LANE = 22
@@ -67,7 +69,8 @@ function Lanes() {
   const [said, setSaid] = useState('')
   const drag = useRef<{ x: number; moved: boolean } | null>(null)
   const pending = useRef(0)
-  const lanes = useMemo(() => lanesOf(state.types.value, BINS), [state.types.value])
+  const parting = state.hasReasons.value ? state.laneParting.value : 'cpu'
+  const lanes = useMemo(() => lanesOf(state.types.value, BINS, parting), [state.types.value, parting])
   const height = AXIS + LANE * lanes.length
   const { filter, dark } = state
   const { range, threads } = filter.value
@@ -78,7 +81,8 @@ function Lanes() {
     return () => watch.disconnect()
   }, [])
   const painted = useRef<HTMLCanvasElement>(undefined)
-  const look = { profile, lanes, width, height, threads, dark: dark.value }
+  const colours = coloursOf(state.types.value, lanes, parting, dark.value)
+  const look = { profile, lanes, parting, width, height, threads, dark: dark.value }
   useEffect(() => {
     painted.current = width ? paintLanes(getComputedStyle(canvas.current!), look) : undefined
   }, [width, lanes, threads, dark.value])
@@ -114,7 +118,7 @@ function Lanes() {
               drag.current = { x: unitsAt(event), moved: false }
             }}
             onPointerMove={(event) => {
-              setSaid(tell(state.types.value, lanes, unitsAt(event), event.offsetY, width))
+              setSaid(tell(state.types.value, lanes, parting, unitsAt(event), event.offsetY, width))
               const began = drag.current
               if (!began || (!began.moved && Math.abs(unitsAt(event) - began.x) * width < 3 * profile.duration)) return
               began.moved = true
@@ -128,9 +132,15 @@ function Lanes() {
         </div>
       </div>
       <ul class="legend lanes-legend" aria-label="Colours of the timeline">
-        {coloursOf(state.types.value).map(([variable, what]) => (
-          <li key={variable}><span class="swatch" style={{ background: `var(${variable})` }} />{what}</li>
+        {colours.map(([css, what]) => (
+          <li key={what}><span class="swatch" style={{ background: css }} />{what}</li>
         ))}
+        {state.hasReasons.value && (
+          <li>
+            <Choice label="Threads" value={parting} onChange={(value) => (state.laneParting.value = value)}
+              options={[['reason', 'by what they waited for'], ['cpu', 'on and off CPU']]} />
+          </li>
+        )}
       </ul>
       <p class="said dim">{said || 'Drag to look at a range only; click to look at all again. A thread’s name shows that thread only.'}</p>
     </section>
@@ -138,16 +148,20 @@ function Lanes() {
 }
 
 // Colours that are in these lanes, and what each is.
-function coloursOf(types: Profile[]): [string, string][] {
+function coloursOf(types: Profile[], lanes: Lane[], parting: Parting, dark: boolean): [string, string][] {
   const [times, counted] = [types.filter(({ counts }) => !counts), types.filter(({ counts }) => counts)]
   const markers = [...new Set(types[0]!.markers.map(({ name }) => (name === 'gc' ? 'garbage collection' : name)))]
   const all: [string, string, boolean][] = [
-    ['--busy', state.canSplit.value ? 'on CPU' : 'samples', times.length > 0],
-    ['--off-cpu', 'off CPU (waiting)', state.canSplit.value],
+    ['--busy', state.canSplit.value ? 'on CPU' : 'samples', times.length > 0 && parting === 'cpu'],
+    ['--off-cpu', 'off CPU (waiting)', state.canSplit.value && parting === 'cpu'],
     ['--counted', counted.map(({ counts }) => counts).join(', '), counted.length > 0],
     ['--gc', markers.join(', '), markers.length > 0],
   ]
-  return all.filter(([, , there]) => there).map(([variable, what]) => [variable, what])
+  const reasons = parting === 'cpu' ? [] : reasonsOf(types[0]!).names.filter((_, kind) => lanes.some(({ parts, type }) => !types[type]!.counts && parts[kind]))
+  return [
+    ...reasons.map((reason): [string, string] => [reasonCss(reason, dark), reason]),
+    ...all.filter(([, , there]) => there).map(([variable, what]): [string, string] => [`var(${variable})`, what]),
+  ]
 }
 
 function step(span: number, room: number): number {
@@ -159,6 +173,7 @@ function step(span: number, room: number): number {
 interface Look {
   profile: Profile
   lanes: Lane[]
+  parting: Parting
   width: number // CSS pixels
   height: number
   threads: ReadonlySet<number> | null
@@ -175,7 +190,7 @@ function context(canvas: HTMLCanvasElement, width: number, height: number): Canv
 }
 
 // All but the range, which changes while the pointer moves: for hundreds of threads this takes too long to be done for each frame.
-function paintLanes(style: CSSStyleDeclaration, { profile, lanes, width, height, threads }: Look): HTMLCanvasElement {
+function paintLanes(style: CSSStyleDeclaration, { profile, lanes, parting, width, height, threads, dark }: Look): HTMLCanvasElement {
   const canvas = document.createElement('canvas')
   const ctx = context(canvas, width, height)
   const colour = (name: string) => style.getPropertyValue(name)
@@ -193,24 +208,34 @@ function paintLanes(style: CSSStyleDeclaration, { profile, lanes, width, height,
   }
   const high = LANE - 6
   const tall = (part: number) => (part > 0 ? Math.max(1, Math.round(Math.min(1, part) * high)) : 0)
-  const mean = (bins: Float32Array, x: number): number => {
+  const mean = (bins: Float32Array | undefined, x: number): number => {
+    if (!bins) return 0
     const from = Math.floor((x / width) * BINS)
     const to = Math.max(from + 1, Math.floor(((x + 1) / width) * BINS))
     let sum = 0
     for (let bin = from; bin < to && bin < BINS; bin++) sum += bins[bin]!
     return sum / (to - from)
   }
-  lanes.forEach(({ busy, offCpu, place, type, most }, row) => {
+  const { names } = reasonsOf(profile)
+  const colourOf = (type: number, kind: number): string => {
+    if (state.types.value[type]!.counts) return colour('--counted')
+    if (parting === 'reason') return reasonCss(names[kind]!, dark)
+    return colour(kind === 0 ? '--busy' : '--off-cpu')
+  }
+  lanes.forEach(({ parts, place, type, most }, row) => {
     const base = AXIS + (row + 1) * LANE - 3
     ctx.globalAlpha = threads && !threads.has(place) ? 0.25 : 1
-    for (const [both, name] of [[true, '--off-cpu'], [false, state.types.value[type]!.counts ? '--counted' : '--busy']] as const) {
-      ctx.fillStyle = colour(name)
+    const sums = new Float64Array(Math.ceil(width)) // of the kinds so far: what ran is below, then each reason upon the others
+    parts.forEach((bins, kind) => {
+      ctx.fillStyle = colourOf(type, kind)
       for (let x = 0; x < width; x++) {
-        const waits = both ? mean(offCpu, x) : 0
-        const top = both && waits === 0 ? 0 : tall((mean(busy, x) + waits) / most)
-        if (top) ctx.fillRect(x, base - top, 1, top)
+        const part = mean(bins, x)
+        if (!part) continue
+        const below = tall(sums[x]! / most)
+        const top = tall((sums[x]! += part) / most)
+        if (top > below) ctx.fillRect(x, base - top, 1, top - below)
       }
-    }
+    })
   })
   ctx.globalAlpha = 1
   ctx.fillStyle = colour('--gc')
@@ -236,7 +261,7 @@ function paintRange(canvas: HTMLCanvasElement, lanes: HTMLCanvasElement, { profi
 }
 
 // What is under the pointer, in words.
-function tell(types: Profile[], lanes: Lane[], at: number, y: number, width: number): string {
+function tell(types: Profile[], lanes: Lane[], parting: Parting, at: number, y: number, width: number): string {
   const when = time(at * types[0]!.unit)
   const lane = lanes[Math.floor((y - AXIS) / LANE)]
   if (!lane) return when
@@ -245,13 +270,17 @@ function tell(types: Profile[], lanes: Lane[], at: number, y: number, width: num
   const bin = Math.min(BINS - 1, Math.floor((at / profile.duration) * BINS))
   const near = (3 * profile.duration) / width
   const marker = profile.markers.find((one) => one.thread === thread.id && at >= one.time - near && at <= one.time + one.duration + near)
-  const { busy, offCpu } = lane
+  const parts = [...lane.parts].map((part) => part?.[bin] ?? 0)
   if (profile.counts) {
     const [from, to] = [bin, bin + 1].map((edge) => time((edge * profile.duration * profile.unit) / BINS))
-    return `${from} to ${to}: ${thread.name}, ${count(Math.round(busy[bin]!))} ${profile.counts}`
+    return `${from} to ${to}: ${thread.name}, ${count(Math.round(parts[0] ?? 0))} ${profile.counts}`
   }
-  const waits = offCpu[bin]! > 0 ? `, ${percent(Math.min(1, offCpu[bin]!))} off the CPU` : ''
-  return `${when}: ${thread.name}, ${percent(Math.min(1, busy[bin]!))} active${waits}${marker ? `; ${markerText(marker, profile.unit)}` : ''}`
+  const { names } = reasonsOf(profile)
+  const title = (kind: number) => (parting === 'reason' ? names[kind]! : kind ? 'off the CPU' : 'active')
+  const amount = (part: number) => (overlaps(profile) ? `${part.toFixed(1)} at a time` : percent(Math.min(1, part)))
+  const order = parts.map((part, kind) => [part, kind] as const).filter(([part]) => part > 0).sort((a, b) => b[0] - a[0])
+  const shown = order.map(([part, kind]) => `${amount(part)} ${title(kind)}`).join(', ') || 'no samples'
+  return `${when}: ${thread.name}, ${shown}${marker ? `; ${markerText(marker, profile.unit)}` : ''}`
 }
 
 export function markerText({ name, duration, data }: Marker, unit: number): string {
