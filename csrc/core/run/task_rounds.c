@@ -15,10 +15,12 @@
 #include "os/memory.h"
 
 #define DRAWN_MOST 32u     /* tasks of a round */
+#define DRAWN_LEAST 8u     /* a round has a cost of its own, too */
 #define LOOPS_MOST 64u     /* event loops that run at once */
 #define SCANNED_MOST 1024u /* slots of a set that is read whole; of a larger one slots are drawn */
 #define MISSES_MOST 1024u  /* empty slots drawn in a round */
 #define COST_PART 20u      /* a round takes at most this part of a processor */
+#define COSTS_KEPT 8u      /* rounds whose costs are averaged */
 
 typedef struct {
     uintptr_t task, from; /* as spp_coroutines_read takes them */
@@ -31,9 +33,11 @@ static struct {
 static uint32_t loops_n;
 static drawn_task drawn[DRAWN_MOST];
 static uint32_t drawn_n;
-static uint64_t listed; /* how many tasks there are */
-static uint64_t random_state = SPP_RANDOM_SEED, last_ns, due_ns;
-static double owed; /* of the rounds so far, in draws */
+static uint32_t drawn_most; /* of this round */
+static uint64_t each_ns;    /* what a task that is drawn costs, with its part of the round's own cost; 0: not known yet */
+static uint64_t listed;     /* how many tasks there are */
+static uint64_t random_state, last_ns, due_ns;
+static double owed; /* of the rounds so far: time of tasks that is in no sample */
 static spp_waiting_task waiting;
 
 static bool word(uint64_t *to, uintptr_t at) { return spp_os_read(to, at, sizeof *to) == 0; }
@@ -66,8 +70,8 @@ static uint32_t loop_of(uintptr_t task) {
 
 /* One more of those that are listed: each is among the drawn with the same probability (reservoir sampling). */
 static void draw(uintptr_t task, uintptr_t from) {
-    uint64_t place = listed++ < DRAWN_MOST ? drawn_n++ : spp_random_below(&random_state, listed);
-    if (place < DRAWN_MOST) drawn[place] = (drawn_task){task, from};
+    uint64_t place = listed++ < drawn_most ? drawn_n++ : spp_random_below(&random_state, listed);
+    if (place < drawn_most) drawn[place] = (drawn_task){task, from};
 }
 
 /* 3.14+: a thread's tasks are a list. */
@@ -79,7 +83,7 @@ static bool draw_lists(void) {
     const uintptr_t *slots = spp_task_roll(&mask, &used);
     if (slots == NULL) return true;
     const bool all = mask < SCANNED_MOST;
-    for (uint64_t i = 0; all ? i <= mask : i < MISSES_MOST && drawn_n < DRAWN_MOST; i++) {
+    for (uint64_t i = 0; all ? i <= mask : i < MISSES_MOST && drawn_n < drawn_most; i++) {
         uintptr_t task = slots[all ? i : spp_random_below(&random_state, mask + 1)];
         if (task != 0) draw(task, 0);
     }
@@ -105,7 +109,7 @@ static bool draw_set(uintptr_t set) {
         for (uint64_t i = 0; i <= mask; i++) draw_entry(entries + 2 * i);
         return true;
     }
-    for (uint32_t i = 0; i < MISSES_MOST && drawn_n < DRAWN_MOST; i++) {
+    for (uint32_t i = 0; i < MISSES_MOST && drawn_n < drawn_most; i++) {
         if (spp_os_read(entries, table + 16u * spp_random_below(&random_state, mask + 1), 16) != 0) return false;
         draw_entry(entries);
     }
@@ -151,17 +155,18 @@ static bool sample(const drawn_task *of, uint64_t weight) {
  * rounds. It is the loop that was busy, so they are no other tasks than the others. False: it is not known yet which tasks there
  * are; their time goes to a later round. */
 static bool have_round(uint64_t now) {
+    drawn_n = 0;
     find_loops();
     if (loops_n == 0) return true;
     if (!draw_all()) return false;
     if (drawn_n == 0) return true;
     if (spp_task_rule.check != NULL) spp_task_rule.check();
-    double share = 1 + (owed < drawn_n ? owed : drawn_n) / drawn_n;
-    owed -= (share - 1) * drawn_n;
-    uint64_t weight = (uint64_t)(share * (double)(now - last_ns) * (double)listed / drawn_n);
+    const double passed = (double)(now - last_ns) * (double)listed, more = owed < passed ? owed : passed;
+    owed -= more;
+    uint64_t weight = (uint64_t)((passed + more) / drawn_n);
     for (uint32_t i = 0; i < drawn_n; i++) {
         spp_os_lock();
-        if (!sample(&drawn[i], weight)) owed += share;
+        if (!sample(&drawn[i], weight)) owed += (double)weight;
         spp_os_unlock();
     }
     return true;
@@ -170,10 +175,22 @@ static bool have_round(uint64_t now) {
 void spp_task_rounds_begin(void) {
     spp_task_roll_forget();
     last_ns = due_ns = spp_os_now_ns();
+    random_state = SPP_RANDOM_SEED ^ last_ns << 20; /* never 0 */
+    drawn_most = DRAWN_MOST;
+    each_ns = 0;
     owed = 0; /* of an earlier run's time nothing goes to this one's samples */
 }
 
 void spp_task_rounds_end(void) { spp_task_roll_forget(); }
+
+/* How many tasks the next round draws: as many as it can read for its part of a processor in one period. Tasks of one round are
+ * much alike, as one loop holds them all up, so rounds that come more often say more than larger ones. */
+static void learn_cost(uint64_t cost, uint64_t period) {
+    if (drawn_n == 0) return;
+    each_ns = each_ns == 0 ? cost / drawn_n : (each_ns * (COSTS_KEPT - 1) + cost / drawn_n) / COSTS_KEPT;
+    uint64_t most = period / COST_PART / (each_ns + 1);
+    drawn_most = most < DRAWN_LEAST ? DRAWN_LEAST : most > DRAWN_MOST ? DRAWN_MOST : (uint32_t)most;
+}
 
 void spp_task_rounds_turn(void) {
     const uint64_t period = spp_run_state.sources.period[SPP_SOURCE_TASKS];
@@ -182,7 +199,8 @@ void spp_task_rounds_turn(void) {
     bool may = atomic_load(&spp_cap.active) == 1 && atomic_load_explicit(&spp_task_type, memory_order_acquire) != 0;
     uint64_t began = spp_os_own_cpu_ns();
     if (!may || have_round(now)) last_ns = now;
-    uint64_t rest = COST_PART * (spp_os_own_cpu_ns() - began);
+    uint64_t cost = spp_os_own_cpu_ns() - began, rest = COST_PART * cost;
+    if (may) learn_cost(cost, period);
     due_ns = now + period / 2 + spp_random_below(&random_state, period);
     if (due_ns < now + rest) due_ns = now + rest;
 }
