@@ -9,12 +9,14 @@
 | sums | the same: a thread's reasons together against its wall clock | 0.5 % |
 | chains | samples of tasks (targets/waiting_tasks.py) whose chain, reason or awaiters are wrong | 0 of 100,000 |
 | held | 100 tasks beside one that holds their loop at a known line: points by which their parts are wrong | 1, or its interval |
+| | of what was ready in the middle of a hold, what is charged to another line | 1 % |
 | spans | samples in overlapping spans (targets/spanned.py) without their ids, or with others | 0 of 1,000,000 |
 | stalls | 100 that are seeded: seconds after the limit until they are reported | all, within 1 |
 | idle | 20 programs that wait for work, or compute, for 120 limits of 0.4 s, as in ten minutes of 5 s | none reported |
 
 A line of JSON for each is printed, and added to build/torture/waits.jsonl. Exits with 1 if a goal is missed. A machine that is
-full makes `reasons` and `stalls` worse."""
+full makes `reasons` worse. Of `held` the parts do not count then: looks are at instants that the scheduler chooses, and how long
+the loop's thread had no processor says the kernel. Of `stalls` the time does not count in which the looks had none."""
 
 import argparse
 import concurrent.futures
@@ -27,6 +29,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -130,6 +133,7 @@ async def hogs(ends):
         done.set()
         holds()
         held[0] += now() - begun
+        turns.append((begun, now()))
     over.append(1)
     event.set()
 async def serves(name):
@@ -141,6 +145,7 @@ async def serves(name):
         mine[2] += woken - begun
         end = woken + 30_000
         while now() < end: pass
+        ready.setdefault(begun, []).append((name, woken))
         last = now()
         mine[0] += last - woken
 async def main():
@@ -152,9 +157,10 @@ async def main():
     await asyncio.create_task(hogs(time.monotonic() + float(sys.argv[2])), name="hog")
     spprof.stop()
     await asyncio.gather(*tasks)
-over, held = [], [0]
+over, held, turns, ready = [], [0], [], {}
 asyncio.run(main())
-print(json.dumps([parts, held[0] * REQUESTS]))
+with open("/proc/self/schedstat") as file: ran, delayed, _ = map(int, file.read().split())
+print(json.dumps([parts, held[0] * REQUESTS, turns, ready, delayed / (ran + delayed)]))
 """
 
 
@@ -213,13 +219,14 @@ def held(options):
     from spprof.report.tasks import RUNNING, tasks
 
     with tempfile.TemporaryDirectory() as folder:
-        (truth, held_ns), profile = ran(folder, "-c", HELD, "OUT", options.seconds)
+        (truth, held_ns, turns, ready, delayed), profile = ran(folder, "-c", HELD, "OUT", options.seconds)
         line = HELD.splitlines().index(next(line for line in HELD.splitlines() if line.endswith("# HERE"))) + 1
         rows, loops = tasks([profile])
         drawn = {}
         waiting = profile.of("tasks")
         for sample in waiting:
             drawn[sample.task] = drawn.get(sample.task, 0) + 1
+        judged = _judge_holds(profile, waiting, turns, ready, line)
         rounds = len({instant // 5_000_000 for instant in waiting.column("time_ns")})  # 10 ms apart, or more
     off, outside, means, true_means = 0.0, 0, [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]
     for row in rows:
@@ -240,9 +247,13 @@ def held(options):
     figures = {"requests": len(truth), "rounds": rounds, "worst_points": round(off, 2), "outside": outside}
     figures["mean_points"] = [round(mean * 100, 3) for mean in means]
     # All requests of a round were drawn at one instant, at which most are alike.
-    right = all(abs(mean) <= max(0.01, _chance(true, rounds, 2.6)) for mean, true in zip(means, true_means))
+    means_right = all(abs(mean) <= max(0.01, _chance(true, rounds, 2.6)) for mean, true in zip(means, true_means))
     true = held_ns / sum(waits for _, _, waits in truth.values())
-    right = right and abs(mine / whole - true) <= max(0.01, _chance(true, rounds / 2, 2.6))
+    share_right = abs(mine / whole - true) <= max(0.01, _chance(true, rounds / 2, 2.6))
+    # On a full machine the sampler looks when it gets a processor, so the instants are the scheduler's.
+    full = delayed > FULL
+    right = judged["wrong"] <= 0.01 and (full or (means_right and share_right and not outside))
+    figures.update(without_a_processor=round(delayed, 3), culprit={key: round(value, 4) for key, value in judged.items()})
     figures["held_by"] = {
         "the line, in truth": round(true, 4),
         "the line": round(mine / whole, 4),
@@ -251,7 +262,37 @@ def held(options):
     figures["nobody_known"] = round(sum(loop.ns for loop in loops if not loop.stack) / whole, 4)
     figures["others"] = sorted({loop.where for loop in loops if loop.task not in truth and loop.ns > 0.01 * whole and loop.stack})
     others = [loop.task for loop in loops if loop.task not in ("hog", "", *truth)]
-    yield "held", right and not outside and not others, figures
+    yield "held", right and not others, figures
+
+
+EDGE_NS = 1_500_000  # samples of a thread are 1 ms apart: what is so near to an edge may be on either side
+FULL = 0.05  # of the time that a loop's thread could run, without a processor
+
+
+def _judge_holds(profile, waiting, turns, ready, line):
+    """Of the samples of ready tasks, by what the loop truly did at each one's instant: the share while the line held it, in
+    truth and as it is said; and of what was in the middle of a hold the share that is charged to nobody, or to another line."""
+    from bisect import bisect_right
+
+    from spprof.model import held_loops
+
+    begins, columns, time = [begin for begin, _ in turns], waiting._columns(), profile.of("time")
+    names = [sample.task for sample in waiting]
+    whole = true = said = middle = wrong = unknown = 0
+    for i, hold, ns in held_loops.holds(columns, waiting.column("reason"), time._columns(), profile.interval_ns):
+        instant = columns["time_ns"][i]
+        turn = bisect_right(begins, instant) - 1
+        if turn < 0 or not any(name == names[i] and instant <= woken for name, woken in ready.get(str(begins[turn]), ())):
+            continue
+        begin, end = turns[turn]
+        leaf = profile.stack(hold.stack)[-1] if hold.stack >= 0 else None
+        is_line = leaf is not None and leaf.line == line
+        whole, true, said = whole + ns, true + ns * (instant <= end), said + ns * is_line
+        if begin + EDGE_NS < instant < end - EDGE_NS:
+            lost = leaf is None or leaf.name == "[unknown stack]"  # counted as lost
+            middle, unknown, wrong = middle + ns, unknown + ns * lost, wrong + ns * (not lost and not is_line)
+    shares = {"the line, at these instants": true / whole, "as it is said": said / whole}
+    return {**shares, "unknown": unknown / middle, "wrong": wrong / middle}
 
 
 def _chance(share, n, sigmas):
@@ -275,18 +316,21 @@ def spans(options):
 
 
 def _stall(kind, text, why, late_s):
-    """Seconds from the beginning of a stall to the report, less the limit. None: there was none."""
+    """Seconds from the beginning of a stall to the report, less the limit; and less the time in which the thread that looks
+    had no processor. None: there was none."""
     from spprof.outside.stalls import Watch
 
     begin = "import threading, time, asyncio, sys\nprint(flush=True)\n"
-    program = subprocess.Popen([sys.executable, "-c", begin + f"time.sleep({late_s})\n" + text], stdout=subprocess.PIPE)
+    late = f"time.sleep({late_s})\nprint(time.monotonic(), flush=True)\n"
+    program = subprocess.Popen([sys.executable, "-c", begin + late + text], stdout=subprocess.PIPE)
     try:
         program.stdout.readline()
-        begun, watch = time.monotonic() + late_s, Watch(program.pid, 1.0)
-        while time.monotonic() < begun + 30:
+        watch, end, delayed = Watch(program.pid, 1.0), time.monotonic() + 30, _delay()
+        while time.monotonic() < end:
             stall = watch.look(time.monotonic())
             if stall is not None:
-                return time.monotonic() - begun - watch.limit_s if why in stall.why else None
+                late_s = time.monotonic() - float(program.stdout.readline()) - watch.limit_s
+                return (late_s, late_s - (_delay() - delayed)) if why in stall.why else None
             time.sleep(watch.step_s)
         return None
     finally:
@@ -294,14 +338,21 @@ def _stall(kind, text, why, late_s):
         program.communicate()
 
 
+def _delay():
+    """For how many seconds this thread could run and had no processor."""
+    with open(f"/proc/self/task/{threading.get_native_id()}/schedstat") as file:
+        return int(file.read().split()[1]) / 1e9
+
+
 def stalls(options):
     kinds, chance = tests_of("test_stalls").STALLS, random.Random(46)
-    seeded = [(kind, kinds[kind][1], kinds[kind][0], chance.uniform(0, 0.7)) for kind in list(kinds) * 25][:100]
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(lambda each: _stall(*each), seeded))
+    seeded = [(kind, kinds[kind][1], kinds[kind][0], chance.uniform(0, 0.7)) for kind in list(kinds) * 25][: options.stalls]
+    with concurrent.futures.ProcessPoolExecutor(2) as pool:  # as each program has a process that watches it
+        found = list(pool.map(_stall, *zip(*seeded)))
     late = [seconds for seconds in found if seconds is not None]
-    figures = {"seeded": len(seeded), "found": len(late), "latest_s": round(max(late, default=0.0), 3)}
-    yield "stalls", len(late) == len(seeded) and max(late) <= 1, figures
+    latest, own = (round(max((each[which] for each in late), default=0.0), 3) for which in (0, 1))
+    figures = {"seeded": len(seeded), "found": len(late), "latest_s": latest, "without_the_looks_own_delay_s": own}
+    yield "stalls", len(late) == len(seeded) and own <= 1, figures
 
 
 def _idle(kind, text, seconds):
@@ -351,6 +402,7 @@ def main():
     parser.add_argument("--tasks", type=int, default=100_000, help="samples of chains")
     parser.add_argument("--spans", type=int, default=1_000_000, help="samples of spans")
     parser.add_argument("--seconds", type=float, default=60, help="of held")
+    parser.add_argument("--stalls", type=int, default=100, help="how many are seeded")
     parser.add_argument("--idle", type=float, default=120 * IDLE_LIMIT, help="seconds of each program of idle")
     options = parser.parse_args()
     LOG.parent.mkdir(parents=True, exist_ok=True)
