@@ -35,7 +35,7 @@ MOST = 10  # lines until the answer
 LIMIT = 120  # seconds
 VERSION = "import sys; print(*sys.version_info[:2])"
 ASKED = 3  # seconds for which a server is asked
-BEGINS = re.compile(r"[\d.,]+ m?s of (CPU|wall) time|No samples")
+BEGINS = re.compile(r"[\d.,]+ m?s of (CPU|wall|threads') time|No samples")
 
 
 def install(base, venv, peers):

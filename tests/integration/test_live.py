@@ -253,7 +253,7 @@ def test_from_another_terminal(terminal, tmp_path):
         program.kill()
         program.wait()
         program.stdout.close()
-    terminal.until("^the program is gone")
+    terminal.until(r"^the program had no time to finish the profile \(SIGKILL\); up to 100 ms are missing")
     terminal.type("q")
     terminal.until(r"code=0$")
     terminal.spprof("live", "prog.py")

@@ -719,3 +719,29 @@ def test_before_3_12_marks_do_nothing_but_warn_with_a_profile(tmp_path):
     source = tmp_path / "program.py"
     source.write_text(PROGRAM + textwrap.dedent(program))
     subprocess.run([sys.executable, str(source)], check=True, timeout=120)
+
+
+@pytest.mark.skipif(MONITORS, reason="there is sys.monitoring")
+def test_before_3_12_the_warning_is_none_of_the_programs_calls_and_may_be_an_error(tmp_path):
+    program = """
+    import warnings
+    import spprof
+    spprof.timed(leaf)
+    warnings.simplefilter("error")
+    try:
+        spprof.start(calls=True)
+    except RuntimeWarning:
+        assert not spprof.is_active()
+    else:
+        raise AssertionError("no warning")
+    spprof.recording.timing._warned = False
+    warnings.simplefilter("always")
+    spprof.start(calls=True)
+    work(1)
+    assert not [f for f in spprof.stop().calls.functions() if f.file == warnings.__file__]
+    """
+    source = tmp_path / "program.py"
+    source.write_text(PROGRAM + textwrap.dedent(program))
+    done = subprocess.run([sys.executable, str(source)], stderr=subprocess.PIPE, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "not timed: before Python 3.12" in done.stderr

@@ -129,12 +129,17 @@ class LiveView(App[None]):
         return picture(shown, self.pattern, self.sort_by, self.rows_by, self.follower.labels)
 
     def _state(self, quiet: float) -> str:
-        ended = self.shown is not None and self.shown.end is not None
-        words = [self.status() or ("the profile has ended · q leaves" if ended else self._news(quiet))]
+        words = [self.status() or self._ended() or self._news(quiet)]
         words += ["PAUSED"] if self.paused else []
         words += [f"threads: {self.pattern}"] if self.pattern else []
         words += [f"labels: {' '.join(map('='.join, self.labels.items()))}"] if self.labels else []
         return " · ".join([*words, f"by {self.rows_by}"])
+
+    def _ended(self) -> str:
+        """How the profile ended, and what is missing from it then; "" if it has no end."""
+        if self.shown is None or self.shown.end is None:
+            return ""
+        return f"{self.shown.unfinished or 'the profile has ended'} · q leaves"
 
     def _news(self, quiet: float) -> str:
         if quiet <= QUIET:

@@ -125,6 +125,9 @@ def _begin(options: Options, opened: Callable[[], _core.Output], path: Optional[
     clock = require_supported(options)
     _hook_once()
     _forget()  # if this process was forked by C code, unseen by Python
+    timing = sys.modules.get("spprof.recording.timing")
+    if timing is not None:
+        timing.warn_if_old()  # before the profile: its calls are none of the program's, and a filter may raise it
     output = opened()
     taken = output, path
     try:
@@ -141,9 +144,6 @@ def _begin(options: Options, opened: Callable[[], _core.Output], path: Optional[
             raise Unsupported(str(error)) from error
         raise
     output.keep()
-    timing = sys.modules.get("spprof.recording.timing")
-    if timing is not None:
-        timing.warn_if_old()
     return taken
 
 
