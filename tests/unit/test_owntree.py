@@ -190,8 +190,9 @@ def test_it_has_80_columns_and_paths_that_nothing_else_ends_with():
     }  # fmt: skip
 
 
-def test_wall_time_says_what_was_waiting():
+def test_wall_time_says_what_was_off_cpu():
     text = summary([profile_of(([MAIN, LOAD], 100, 4), ([MAIN, LOAD], 50), ([MAIN, ROW], 50), mode="wall")])
+    assert re.search(r"^ +total +off CPU +function$", text, re.M)  # also without a processor, which is no waiting
     assert re.search(r"^ +0\.150 s +75\.0% ±\S+ +0\.100 s +load \(", text, re.M)
     assert re.search(r"^ +0\.050 s +25\.0% ±\S+ +0\.000 s +Row\.parse \(", text, re.M)
 

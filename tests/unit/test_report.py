@@ -292,6 +292,23 @@ def test_tree_against_functions():
     assert calls.root.weights == [sum(profile.column("weight"))]
 
 
+def test_trees_and_tables_have_one_interval_for_one_share(report, tmp_path):
+    """Where samples are big, each row counts its own: also in the trees."""
+    writer = Writer()
+    outer = ("main", "main", "/app/shop.py", 1, 2)
+    for at in range(300):
+        writer.sample([outer], 6000 + 1000 * at, 1000)
+    for at in range(8):
+        writer.sample([outer, ("slow", "slow", "/app/shop.py", 9, 9)], 400_000 + 40_000 * at, 40_000)
+    writer.flush()
+    path = tmp_path / "big.spprof"
+    path.write_bytes(writer.data)
+    assert Profile.load(path).has_big_samples()
+    options = (), ("-f", "tree"), ("--callers", "slow"), ("--callees", "main")
+    found = [re.findall(r"51\.6% ±\S+", report(*each, file=path)) for each in options]
+    assert all(found) and len({share for each in found for share in each}) == 1
+
+
 def test_tree_fits_a_terminal(tmp_path):
     """In 60 columns, coloured; without colours with NO_COLOR; deep calls show their depth instead of a deeper indent."""
     pty = pytest.importorskip("pty")

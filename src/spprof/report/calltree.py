@@ -13,10 +13,12 @@ Namer = Callable[[int], Any]
 
 
 class Call(NamedTuple):
-    """`name` is what the namer made of the frame; `weights`: the nanoseconds in each profile, with what it calls."""
+    """`name` is what the namer made of the frame; `weights`: the nanoseconds in each profile, with what it calls; `squares`: of
+    all profiles, what `Whole.samples_of` needs where samples are big."""
 
     name: Any
     weights: List[int]
+    squares: float = 0.0
 
 
 class CallTree:
@@ -29,6 +31,8 @@ class CallTree:
         names: Dict[Any, int] = {}
         self._tree = Tree()
         nanoseconds: List[Sequence[int]] = []
+        squares: List[Sequence[float]] = []
+        big = any(profile.has_big_samples(thread) for profile in profiles)
         for profile, namer in zip(profiles, namers):
 
             def named(id: int, profile: ProfileData = profile, namer: Namer = namer) -> Tuple[int, ...]:
@@ -43,7 +47,9 @@ class CallTree:
                 nothing = self._tree.child(0, names.setdefault(namer(profile.no_frames), len(names)))
                 nodes.update(dict.fromkeys(bare, nothing))
             nanoseconds.append(Totals(self._tree, moved(sums, nodes)).nanoseconds)
-        self._finish(list(names), nanoseconds)
+            if big:
+                squares.append(Totals(self._tree, moved(profile.stack_squares(thread), nodes)).samples)
+        self._finish(list(names), nanoseconds, squares)
 
     @classmethod
     def around(
@@ -56,6 +62,8 @@ class CallTree:
         made._tree = Tree()
         names: Dict[Any, int] = {}
         nanoseconds: List[Sequence[int]] = []
+        squares: List[Sequence[float]] = []
+        big = any(profile.has_big_samples(thread) for profile in profiles)
         for profile, namer in zip(profiles, namers):
             tree, (samples, weights) = profile.tree, profile.stack_sums(thread)
             frames = set(tree.frames[1:])
@@ -65,7 +73,7 @@ class CallTree:
             tops = [0]  # for each node the outermost that is meant
             for node in range(1, len(tree)):
                 tops.append(tops[tree.parents[node]] or (node if tree.frames[node] in chosen else 0))
-            sums: Tuple[Dict[int, int], Dict[int, int]] = ({}, {})
+            moved_to: Dict[int, int] = {}
             for stack in samples:
                 top, node = tops[stack], 0
                 if not top:
@@ -75,15 +83,19 @@ class CallTree:
                 for id in path:
                     if id not in hidden:
                         node = made._tree.child(node, names.setdefault(known[id], len(names)))
-                sums[0][node] = sums[0].get(node, 0) + samples[stack]
-                sums[1][node] = sums[1].get(node, 0) + weights[stack]
-            nanoseconds.append(Totals(made._tree, sums).nanoseconds)
-        made._finish(list(names), nanoseconds)
+                moved_to[stack] = node
+            nanoseconds.append(Totals(made._tree, _of(moved_to, (samples, weights))).nanoseconds)
+            if big:
+                squares.append(Totals(made._tree, _of(moved_to, profile.stack_squares(thread))).samples)
+        made._finish(list(names), nanoseconds, squares)
         return made
 
-    def _finish(self, found: List[Any], nanoseconds: List[Sequence[int]]) -> None:
+    def _finish(self, found: List[Any], nanoseconds: List[Sequence[int]], squares: List[Sequence[float]]) -> None:
+        def of(node: int, figures: List[Sequence[Any]]) -> List[Any]:
+            return [each[node] if node < len(each) else 0 for each in figures]
+
         self._calls = [
-            Call(found[name] if node else None, [each[node] if node < len(each) else 0 for each in nanoseconds])
+            Call(found[name] if node else None, of(node, nanoseconds), sum(of(node, squares)))
             for node, name in enumerate(self._tree.frames)
         ]
         self._below: Dict[int, List[int]] = {}
@@ -110,3 +122,9 @@ class CallTree:
             kept = [each for each in self._below.get(node, ()) if keep(self._calls[each])]
             kept.sort(key=lambda each: (sum(self._calls[each].weights), str(self._calls[each].name)))
             todo += [(depth + 1, each) for each in kept]
+
+
+def _of(moved_to: Dict[int, int], sums: Any) -> Any:
+    """The sums of these stacks, under the names that they have there."""
+    some, weights = ({stack: each[stack] for stack in moved_to if stack in each} for each in sums)
+    return moved((some, weights), moved_to)

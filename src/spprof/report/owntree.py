@@ -51,12 +51,13 @@ class OwnTree:
         self.totals: Counter[int] = Counter()
         self.waiting: Counter[int] = Counter()  # that part of it in which the thread did not run, in wall mode
         self._squares: Counter[int] = Counter()
+        big = any(profile.has_big_samples(thread) for profile in profiles)
         for profile in profiles:
             labels, totals = self._labels(profile), profile.tree.totals
             self._add(self.totals, totals(profile.stack_sums(thread)).figures(labels), 3)
             if self.is_wall:
                 self._add(self.waiting, totals(profile.off_cpu_sums(thread)).figures(labels), 3)
-            if profile.has_big_samples(thread):
+            if big:
                 self._add(self._squares, totals(profile.stack_squares(thread)).figures(labels), 2)
 
     def _add(self, to: Counter[int], figures: Dict[int, Tuple[int, int, int, int]], which: int) -> None:
@@ -185,7 +186,7 @@ class OwnTree:
     def text(self, unit: str, width: int) -> Iterator[str]:
         """The lines as people read them, at most 80 columns wide."""
         width = width if full_paths() else min(width, _COLUMNS)
-        yield "     total              " + "   waiting " * self.is_wall + " function"
+        yield "     total              " + "   off CPU " * self.is_wall + " function"
         ends = tails(node.name[1] for node in self.nodes if len(node.name) == 3)
         for depth, chain in self.lines():
             indent = "  " * depth

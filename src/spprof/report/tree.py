@@ -10,7 +10,7 @@ from ..errors import BadOption
 from ..model import intervals
 from ..model.data import ProfileData
 from ..model.patterns import is_like
-from .calltree import CallTree
+from .calltree import Call, CallTree
 from .tables import check, heading
 from .text import Paint, amount, fit, heat, percent, place, readable, width_of
 from .tick_stats import tick_stats, warnings
@@ -57,7 +57,7 @@ def around(
         hint = f"; there is {', '.join(near)}" if near else ""
         raise BadOption(f"no function that was sampled is called {pattern!r} (* and ? are allowed){hint}")
     found = amount(sum(calls.root.weights), profiles[0].unit)
-    share = percent(whole.share(sum(calls.root.weights)), whole.is_known).strip()
+    share = percent(_share(calls.root, whole), whole.is_known).strip()
     lines = [
         *warnings(profiles),
         f"{heading(profiles, thread, whole)} {pattern} has {found}, {share} of it.",
@@ -82,13 +82,17 @@ def _namer(profile: ProfileData, by: str) -> Callable[[int], Any]:
     return name
 
 
+def _share(call: Call, whole: intervals.Whole) -> intervals.Estimate:
+    return whole.share(sum(call.weights), squares=call.squares)
+
+
 def _lines(calls: CallTree, whole: intervals.Whole, stream: TextIO, min_share: float, unit: str) -> Iterator[str]:
     paint, width = Paint(stream), width_of(stream)
     least = min_share / 100 * whole.weight
     deepest = max(0, (width - _FIGURES) // 2)  # at least half the width is for names
     for depth, node in calls.walk(lambda call: sum(call.weights) >= least):
         weight = sum(node.weights)
-        share = whole.share(weight)
+        share = _share(node, whole)
         indent = "  " * depth if 2 * depth <= deepest else f"[{depth}]".rjust(deepest) + " "
         name = fit(place(*node.name[1:]), max(8, width - _FIGURES - len(indent)))
         figures = f"{amount(weight, unit, whole.weight):>10} {percent(share, whole.is_known)}  "
