@@ -24,7 +24,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-from .tasks import TASKS
+from .tasks import PY_SPY, TASKS
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -35,6 +35,7 @@ MOST = 10  # lines until the answer
 LIMIT = 120  # seconds
 VERSION = "import sys; print(*sys.version_info[:2])"
 ASKED = 3  # seconds for which a server is asked
+PICTURES = ("cat peer.txt", "grep ")  # what looks for the answer in a file that is made to be looked at
 BEGINS = re.compile(r"[\d.,]+ m?s of (CPU|wall|threads') time|No samples")
 
 
@@ -181,6 +182,19 @@ def answer(venv, command, then, says, task):
     return next((n for n, line in enumerate(lines[begin:], 1) if re.search(says, line)), None), text
 
 
+def compared(task, lines, of_peer):
+    """The row's columns about another profiler."""
+    if not task.peer:
+        return " none | | |"
+    picture = task.peer_then.startswith(PICTURES)
+    if lines is None or (of_peer and not picture and lines >= 2 * of_peer):
+        word = "worse"
+    else:
+        word = "better" if not of_peer or (not picture and of_peer >= 2 * lines) else "as good"
+    shown = task.peer.replace(PY_SPY, "py-spy record").replace("python3.15 -m profiling.sampling", "Tachyon")
+    return f" `{shown}` | {'picture' if of_peer and picture else of_peer or 'no'} | {word} |"
+
+
 def main():
     parser = argparse.ArgumentParser(
         prog="python -m tests.answers", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -196,8 +210,8 @@ def main():
     install(base, venv, asked.peers)
     version = tuple(map(int, subprocess.check_output([venv / "bin" / "python", "-c", VERSION], text=True).split()))
     wrong = 0
-    print("| to know | command | lines until it |" + (" the best peer's | lines |" if asked.peers else ""))
-    print("|---|---|---|" + ("---|---|" if asked.peers else ""))
+    print("| to know | spprof | lines |" + (" another profiler | lines | spprof is |" if asked.peers else ""))
+    print("|---|---|---|" + ("---|---|---|" if asked.peers else ""))
     tasks = [task for task in TASKS if any(word in task.asks + task.command for word in asked.only.split(","))]
     for task in tasks:
         if version < task.since:
@@ -211,7 +225,7 @@ def main():
         if asked.peers:
             says = task.peer_says or task.says
             found, of_peer = answer(venv, task.peer, task.peer_then, says, task) if task.peer else (None, "")
-            row += f" {f'`{task.peer}`' if task.peer else 'none'} | {found or 'no'} |"
+            row += compared(task, lines, found)
             shown += [("peer: ", of_peer)] if asked.show else []
         print(row, flush=True)
         for title, said in shown:

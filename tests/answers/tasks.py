@@ -63,8 +63,8 @@ TASKS = [
     Task("that children used the processor", "spprof run starts_another.py", r"used \d.* s of CPU time: --subprocesses",
         peer="pyinstrument starts_another.py", peer_says="pool.py"),
     # As one types it.
-    Task("a command of the PATH", "spprof run shop-words", r"normalized \(words", peer="pyinstrument shop-words",
-        peer_says=r"\bnormalized "),
+    Task("a command of the PATH", "spprof run shop-words", r"normalized \(words", peer=f"{PY_SPY} -- shop-words",
+        peer_then=SHOWN),
     Task("a command of another environment", "spprof run other/bin/shop-words", r"normalized \(words",
         peer=f"{PY_SPY} -- other/bin/shop-words", peer_then=SHOWN),
     Task("`python x.py`", "spprof run python words.py", r"normalized \(words", peer=f"{PY_SPY} -- python words.py",
