@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -408,3 +409,20 @@ def test_rows_fit_the_width_of_tables(tmp_path, monkeypatch, capsys):
     assert main(["diff", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
     [row] = [line for line in capsys.readouterr().out.splitlines() if "ggg" in line]
     assert len(row) == 160 and row.endswith("/srv/a.py:1)")
+
+
+def test_a_terminal_of_80_columns_is_enough(tmp_path, monkeypatch, capsys):
+    """Its lines have shares or times, those that are compared; a wider one has both."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("shutil.get_terminal_size", lambda *fallback: os.terminal_size((80, 24)))
+    monkeypatch.setattr("spprof.report.text._is_terminal", lambda stream: True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    name = "Catalogue.of_all_prices_in_the_shop.<locals>.<lambda>"
+    for path, slow in ("a", 600), ("b", 1600):
+        Path(path).write_bytes(written([([MAIN, function(name)], slow), ([MAIN, function("load")], 400)]))
+    of_share, of_time = r" 40\.0% ±\S+ +20\.0% ±\S+ +-20\.0 ±\S+ +\* load \(", r"\+0\.000 ±\S+ s +0\.400 s +0\.400 s  load \("
+    for compare, of_load in ("share", of_share), ("time", of_time):
+        assert main(["diff", "--compare", compare, "a", "b"]) == 0
+        text = capsys.readouterr().out
+        assert max(map(len, text.splitlines())) <= 80
+        assert re.search(of_load, text), text

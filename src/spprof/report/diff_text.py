@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
+import textwrap
+from typing import Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..model.intervals import Estimate
 from ..model.types import measured
 from .comparison import MEASURES, Change, Comparison, Row
 from .export import code, escape
 from .splitting import Factor, Split, split
-from .text import Paint, amount, each_takes, files_of, fit, percent, place, times, width_of_table
+from .text import Paint, amount, each_takes, files_of, fit, percent, place, times, width_of, width_of_table
+
+
+_ALL, _NAME = 72, 24  # columns of all figures, and of a name at least
 
 
 class Shown(NamedTuple):
@@ -152,30 +156,46 @@ def _amounts(comparison: Comparison) -> str:
     """How to see what changed by itself."""
     if comparison.repeated:
         return "--compare time marks those that changed by themselves."
+    if _is_narrow():
+        return f"--compare {comparison.weight_word} has the {comparison.weight_word} itself."
     return f"The columns at the right have the {comparison.weight_word} itself."
 
 
+def _is_narrow() -> bool:
+    """Whether a line has no room for shares, times and a name: it has only those of what is compared then."""
+    return width_of_table(sys.stdout) < _ALL + _NAME
+
+
+def _wrapped(lines: Iterable[str]) -> Iterator[str]:
+    width = width_of(sys.stdout)
+    for line in lines:
+        yield from textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False) if len(line) > width else [line]
+
+
 def text(comparison: Comparison, shown: Shown) -> Iterator[str]:
-    yield from _head(comparison)
+    yield from _wrapped(_head(comparison))
     found = comparison.changes(_kind(shown), shown.compare)
     paint = Paint(sys.stdout)
     yield ""
-    shares_of = f" {shown.sort + ', A':<12}{'B':>6}      "
+    has_shares, has_times = (not _is_narrow() or shown.compare == each for each in ("share", "time"))
+    shares_of = f" {shown.sort + ', A':<12}{'B':>6}      " if has_shares else ""
     changed, word = "change of " + _measure(comparison, shown), comparison.weight_word
-    yield f"{shares_of} {changed:>18}   {word + ' of A':>10} {'of B':>10}  {shown.by}"
+    times_of = f"{word + ' of A':>10} {'of B':>10}  " if has_times else ""
+    yield f"{shares_of} {changed:>18}   {times_of}{shown.by}"
     for row, change in found[: shown.limit]:
         shares = change if shown.compare == "share" else comparison.change(row.figures(_kind(shown)))
         seconds = change if shown.compare == "time" else comparison.change(row.figures(_kind(shown)), "time")
         mark = "*" if change.significant else " "
-        line = f"{' '.join(_shares(comparison, shares))} {_difference(comparison, change, shown.compare):>18} {mark} "
-        line += f"{_in_column(comparison, seconds.a):>10} {_in_column(comparison, seconds.b):>10}  "
-        line += fit(_place(row), max(24, width_of_table(sys.stdout) - len(line)))
+        line = " ".join(_shares(comparison, shares)) if has_shares else ""
+        line += f" {_difference(comparison, change, shown.compare):>18} {mark} "
+        line += f"{_in_column(comparison, seconds.a):>10} {_in_column(comparison, seconds.b):>10}  " if has_times else ""
+        line += fit(_place(row), max(_NAME, width_of_table(sys.stdout) - len(line)))
         yield paint(line, ("hot" if change.difference.value > 0 else "good") if change.significant else "")
         of_calls, of_a_call = _factors(comparison, split(comparison, row, _kind(shown), len(found)))
         if of_calls:
             yield "      " + f"calls: {of_calls}" + (f"; a call: {of_a_call}" if of_a_call else "")
     yield ""
-    yield from _foot(comparison, shown, found, shown.limit)
+    yield from _wrapped(_foot(comparison, shown, found, shown.limit))
 
 
 def _place(row: Row) -> str:
