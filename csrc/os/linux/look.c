@@ -37,6 +37,8 @@
 #define FEW 64u
 /* A thread hands over to others if more looks than this share find it asleep. */
 #define HANDS_OVER (SPP_SHARE_ONE / 8)
+/* A thread that has not run for so long may be asleep, even if it is in no call that has a wrapper. */
+#define LATELY_NS 100000000u
 /* A run queue's clock is read again after this time, which doubles while its offset changes by less than ASTRAY_NS. */
 #define QUEUES 16u
 #define ASTRAY_NS 2000u
@@ -266,6 +268,15 @@ static void count_waking(spp_linux_target *t, uint64_t ran, uint64_t passed) {
     t->owed_ns -= (int64_t)t->period_ns;
 }
 
+/* Whether a thread is in no call of the C library. Then it needs a processor, and no other thread. (Or it is asleep in a call
+ * that has no wrapper; hence LATELY_NS.) */
+static bool is_outside(const spp_linux_target *t) { return atomic_load(&t->shakes->call) == 0; }
+
+/* Lock held, when all threads have been looked at. */
+static bool is_awaited(const spp_linux_look *l) {
+    return l->displaced != NULL && l->running == 0 && l->outside <= is_outside(l->displaced);
+}
+
 /* Lock held. Updates what is known of a thread, and ticks it if it is running and owed a tick. */
 static void look_at_target(spp_linux_target *t, spp_linux_look *l) {
     uint64_t cpu, again, now = spp_os_now_ns();
@@ -283,6 +294,7 @@ static void look_at_target(spp_linux_target *t, spp_linux_look *l) {
     t->looked_ns = now;
     t->look_cpu = cpu;
     if (ran != 0) t->moved_ns = now;
+    l->outside += now - t->moved_ns < LATELY_NS && is_outside(t);
     uint64_t slept_ns = t->slept_ns;
     t->slept_ns = 0;
     if (slept_ns != 0 && !t->noted) count_waking(t, ran, now - slept_ns);
@@ -323,5 +335,6 @@ void spp_linux_look_around(spp_linux_look *l, uint64_t now) {
         look_at_target(t, l);
         l->owed |= t->owed_ns > BEHIND * (int64_t)t->period_ns;
     }
+    l->awaited = is_awaited(l);
     tick_displaced(l);
 }

@@ -32,6 +32,8 @@ typedef struct {
     uint32_t handed;             /* threads that ran since the previous look, are asleep now, and often are */
     uint32_t running;            /* threads that are running, on other processors */
     uint32_t stopped;            /* threads that ran since the previous look and are not running now */
+    uint32_t outside;            /* threads that ran of late and are in no call of the C library: they run or could */
+    bool awaited;                /* set if `displaced` is the only one that runs or could */
     bool owed;                   /* set if some thread is owed ticks */
 } spp_linux_look;
 

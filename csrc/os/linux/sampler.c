@@ -16,8 +16,9 @@
 #include "os/threads.h"
 #include "os/worker.h"
 
-/* If threads hand over to each other and wait for the sampler's processor, looks are limited to a part of its time, since such
- * threads lose three times as much: a hundredth at 1 kHz and below, more in proportion at higher rates, at most a sixteenth. */
+/* If threads hand over to each other and one of them waits for the sampler's processor, looks are limited to a part of its time:
+ * a sixteenth. If all others wait for that one, they lose three times as much, so the part is smaller: a hundredth at 1 kHz
+ * and below, more in proportion at higher rates. */
 #define IN_THE_WAY 100
 #define IN_THE_WAY_LEAST 16
 #define IN_THE_WAY_NS (1000000 / IN_THE_WAY)
@@ -64,6 +65,7 @@ static struct {
     bool turns;                /* samplers take turns */
     uint64_t mean_ns, cost;    /* mean duration and mean CPU time of a look, times 256 */
     uint32_t late, in_the_way; /* shares of looks */
+    uint32_t awaited;          /* the share in the way of a thread that all others wait for: a part of `in_the_way` */
     uint32_t took_one;         /* the share that preempted a thread */
     bool owed;                 /* some thread is owed ticks */
 } looks;
@@ -115,9 +117,10 @@ static void avoid_threads(sampler *s, const spp_linux_look *l, uint64_t now) {
     s->moves.row = s->moves.since = 0;
 }
 
-/* Returns the time between looks at which they take no more than their part of the processor. `cost`: CPU time of a look. */
+/* Lock held. Returns the time between looks at which they take no more than their part of the processor. `cost`: CPU time of a
+ * look. */
 static uint64_t step_in_the_way(uint64_t step, uint64_t cost) {
-    uint64_t part = step / IN_THE_WAY_NS;
+    uint64_t part = looks.awaited > looks.in_the_way / 2 ? step / IN_THE_WAY_NS : 0;
     if (part > IN_THE_WAY) part = IN_THE_WAY;
     return cost * (part > IN_THE_WAY_LEAST ? part : IN_THE_WAY_LEAST);
 }
@@ -167,7 +170,9 @@ static void take_look(spp_linux_look *l, uint64_t due, uint64_t now) {
     l->n = looks.n;
     spp_linux_look_around(l, now);
     looks.owed = l->owed;
-    looks.in_the_way = spp_share_shift(looks.in_the_way, l->displaced != NULL && l->handed >= 2);
+    bool in_the_way = l->displaced != NULL && l->handed >= 2;
+    looks.in_the_way = spp_share_shift(looks.in_the_way, in_the_way);
+    looks.awaited = spp_share_shift(looks.awaited, in_the_way && l->awaited);
     looks.took_one = spp_share_shift(looks.took_one, l->displaced != NULL);
     looks.ended_ns = spp_os_now_ns();
     looks.took_ns = looks.ended_ns - due;
