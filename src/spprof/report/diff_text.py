@@ -13,8 +13,6 @@ from .export import code, escape
 from .splitting import Factor, Split, split
 from .text import Paint, amount, each_takes, files_of, fit, percent, place, times, width_of, width_of_table
 
-
-
 _ALL, _NAME = 72, 24  # columns of all figures, and of a name at least
 
 
