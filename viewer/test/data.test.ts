@@ -142,7 +142,7 @@ test('boxes: the heaviest first, children inside their parent, nothing without t
   const shown = (of: typeof all) => {
     const { depth, row, left, width } = layout(of)
     const rows = Array.from({ length: depth }, (_, at) => row(at).nodes)
-    return { width, rows: rows.map((row) => [...row].map((node) => [list.list[tree.label[node]!]!.fn.name, left[node], of.ns[node]])) }
+    return { width, rows: rows.map((row) => [...row].map((node) => [list.list[tree.label[node]!]!.fn.name, left(node), of.ns[node]])) }
   }
   expect(shown(all)).toEqual({
     width: 250_000,
@@ -290,6 +290,11 @@ test('a tree of many nodes: each pair of parent and label is one', () => {
   const many = made(Array.from({ length: 3000 }, (_, i) => ({ stack: `m f${i % 1000}:${i} g${i % 10}`, time: i, weight: 1 })))
   const tree = treeOf(many, nodeLabels(many, labels(many, 'function')))
   expect(tree.parent.length).toBe(1 + 1 + 1000 + 1000)
+  expect([...tree.sizes]).toEqual([1, 1000, 1000])
+  for (let node = 0; node < tree.parent.length; node++) {
+    for (let child = tree.first[node]!; child < tree.first[node + 1]!; child++) expect([tree.parent[child], child > node]).toEqual([node, true])
+  }
+  expect([tree.first[0], tree.first[tree.parent.length]]).toEqual([1, tree.parent.length])
   const found = layout(weighted(many, tree, aggregate(many)))
   const ns = weighted(many, tree, aggregate(many)).ns
   for (let depth = 0; depth < found.depth; depth++) {
@@ -375,7 +380,7 @@ describe('what was waited for', () => {
       return [...ns].map((one, node) => [node ? list.list[tree.label[node]!]!.fn.name : '', one / 1000]).filter(([, one]) => one)
     }
     expect(side(profile.stacks)).toEqual([['', 25], ['m', 25], ['a', 25], ['b', 5]])
-    expect(side(profile.holders)).toEqual([['', 25], ['m', 5], ['a', 5], ['t', 20], ['b', 20]])
+    expect(side(profile.holders)).toEqual([['', 25], ['m', 5], ['t', 20], ['a', 5], ['b', 20]]) // depth by depth
   })
   test('who holds what nobody is known to hold, is in the list, too', () => {
     const some = made([{ stack: 'a', time: 3, weight: 3, wait: ['the GIL', '', '', 0] }, { stack: 'a', time: 5, weight: 2, wait: ['sleep', '', '', 0] }])

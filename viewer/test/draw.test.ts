@@ -58,7 +58,7 @@ test('left-heavy: whatever the zoom, each box that is wide enough is drawn, and 
       const drawn: number[] = []
       rows.boxes(depth, from, to, 400, (node) => drawn.push(node))
       const scale = 400 / (to - from)
-      const wide = [...row(depth).nodes].filter((node) => some.ns[node]! * scale >= 1 && left[node]! < to && left[node]! + some.ns[node]! > from)
+      const wide = [...row(depth).nodes].filter((node) => some.ns[node]! * scale >= 1 && left(node) < to && left(node) + some.ns[node]! > from)
       expect(drawn).toEqual(expect.arrayContaining(wide))
       expect(new Set(drawn).size).toBe(drawn.length)
     }

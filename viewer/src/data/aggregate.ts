@@ -17,8 +17,8 @@ export const isEverything = ({ threads, range, labels, cpu, reason }: Filter): b
 // Of each stack, and of all: nanoseconds (or what the profile counts), and ticks.
 export interface Sums {
   ns: Float64Array
-  samples: Float64Array
-  squares: Float64Array | null // sums of weight^2 / ticks in ns^2, where a sample is big (BIG in intervals.py)
+  readonly samples: Float64Array
+  readonly squares: Float64Array | null // sums of weight^2 / ticks in ns^2, where a sample is big (BIG in intervals.py)
   totalNs: number
   totalSamples: number
   effective: number // how many samples of one weight would say as much, for intervals: (sum w)^2 / sum w^2 / ticks (intervals.py)
@@ -28,63 +28,93 @@ export interface Sums {
 // What the interval of a share comes from.
 export type Whole = Pick<Sums, 'totalNs' | 'effective' | 'unknownNs'>
 
+// Only weights are added up at once: the others are made when first asked for, as boxes are drawn without them.
 export function aggregate(profile: Profile, filter: Filter = EVERYTHING): Sums {
   const n = profile.stacks.length
+  const parts = profile.threads
+    .filter((_, place) => filter.threads === null || filter.threads.has(place))
+    .map((thread) => partOf(profile, thread, filter))
   const ns = new Float64Array(n)
-  const samples = new Float64Array(n)
-  const squares = new Float64Array(n)
-  let most = 0
-  let unknown = 0
-  profile.threads.forEach((thread, place) => {
-    if (filter.threads !== null && !filter.threads.has(place)) return
-    const wanted = picks(profile, thread, filter)
-    most = Math.max(most, add(thread, filter.range, wanted, ns, samples, squares))
-    unknown += unknownOf(thread, filter.range, wanted)
-  })
-  let totalNs = 0
-  let totalSamples = 0
-  let all = 0
-  for (let i = 0; i < n; i++) {
-    totalNs += ns[i]! *= profile.weightUnit
-    totalSamples += samples[i]!
-    all += squares[i]! *= profile.weightUnit ** 2
+  const whole = { most: 0, ticks: 0, squares: 0, unknown: 0 }
+  for (const part of parts) {
+    addWeights(part, ns, whole)
+    whole.unknown += unknownOf(part)
   }
-  const big = most * profile.weightUnit * totalSamples > BIG * totalNs
-  return { ns, samples, squares: big ? squares : null, totalNs, totalSamples, effective: all ? totalNs ** 2 / all : 0, unknownNs: unknown * profile.weightUnit }
+  let totalNs = 0
+  for (let i = 0; i < n; i++) totalNs += ns[i]! *= profile.weightUnit
+  const column = (add: (part: Part, into: Float64Array) => void): (() => Float64Array) => {
+    let made: Float64Array | undefined
+    return () => {
+      if (!made) {
+        made = new Float64Array(n)
+        for (const part of parts) add(part, made)
+      }
+      return made
+    }
+  }
+  const samples = column(addTicks)
+  const squares = column((part, into) => addSquares(part, profile.weightUnit ** 2, into))
+  const big = whole.most * profile.weightUnit * whole.ticks > BIG * totalNs
+  return {
+    ns,
+    get samples() {
+      return samples()
+    },
+    get squares() {
+      return big ? squares() : null
+    },
+    totalNs,
+    totalSamples: whole.ticks,
+    effective: whole.squares ? totalNs ** 2 / (whole.squares * profile.weightUnit ** 2) : 0,
+    unknownNs: whole.unknown * profile.weightUnit,
+  }
 }
 
 const BIG = 2
 
-// Gives the largest weight of a tick, in units.
-function add(thread: Thread, range: Filter['range'], wanted: Wanted, ns: Float64Array, samples: Float64Array, squares: Float64Array): number {
+// The samples of a thread that are looked at: those of these places that are wanted.
+interface Part {
+  thread: Thread
+  from: number
+  to: number
+  wanted: Wanted
+}
+
+function partOf(profile: Profile, thread: Thread, filter: Filter): Part {
+  const [from, to] = filter.range ? [after(thread.time, filter.range[0]), after(thread.time, filter.range[1])] : [0, thread.length]
+  return { thread, from, to, wanted: picks(profile, thread, filter) }
+}
+
+// In units; `whole.most`: the largest weight of a tick.
+function addWeights({ thread, from, to, wanted }: Part, into: Float64Array, whole: { most: number; ticks: number; squares: number }): void {
   const { stack, weight, extraTicks } = thread
-  let most = 0
-  const [from, to] = range ? [after(thread.time, range[0]), after(thread.time, range[1])] : [0, thread.length]
+  let { most, ticks, squares } = whole
   for (let i = from; i < to; i++) {
     if (wanted && !wanted(i)) continue
-    const s = stack[i]!
     const w = weight[i]!
-    ns[s]! += w
-    samples[s]! += 1
-    squares[s]! += w * w
-    most = Math.max(most, w / (1 + (extraTicks ? extraTicks[i]! : 0)))
+    const of = 1 + (extraTicks ? extraTicks[i]! : 0)
+    into[stack[i]!]! += w
+    ticks += of
+    squares += (w * w) / of
+    if (w > most * of) most = w / of
   }
-  if (!extraTicks) return most
+  Object.assign(whole, { most, ticks, squares })
+}
+
+function addTicks({ thread: { stack, extraTicks }, from, to, wanted }: Part, into: Float64Array): void {
+  for (let i = from; i < to; i++) if (!wanted || wanted(i)) into[stack[i]!]! += 1 + (extraTicks ? extraTicks[i]! : 0)
+}
+
+function addSquares({ thread: { stack, weight, extraTicks }, from, to, wanted }: Part, unit: number, into: Float64Array): void {
   for (let i = from; i < to; i++) {
-    const extra = extraTicks[i]!
-    if (!extra || (wanted && !wanted(i))) continue
-    samples[stack[i]!]! += extra
-    squares[stack[i]!]! -= (weight[i]! ** 2 * extra) / (1 + extra)
+    if (!wanted || wanted(i)) into[stack[i]!]! += (weight[i]! ** 2 * unit) / (1 + (extraTicks ? extraTicks[i]! : 0))
   }
-  return most
 }
 
 // In units.
-function unknownOf(thread: Thread, range: Filter['range'], wanted: Wanted): number {
-  const { time, weight, flags } = thread
+function unknownOf({ thread: { weight, flags }, from, to, wanted }: Part): number {
   if (!flags) return 0
   let sum = 0
-  const [from, to] = range ? [after(time, range[0]), after(time, range[1])] : [0, thread.length]
   for (let i = from; i < to; i++) {
     if (isUnknown(flags[i]!) && (!wanted || wanted(i))) sum += weight[i]!
   }

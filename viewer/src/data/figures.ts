@@ -22,15 +22,25 @@ export function ownOfNodes(profile: Profile, column: Float64Array): Float64Array
 export function selfOfFunctions(profile: Profile, column: Float64Array): Float64Array {
   const { stacks, frame, frames } = profile
   const self = new Float64Array(profile.fns.length)
-  for (let stack = 0; stack < column.length; stack++) if (stacks[stack]) self[frames.fn[frame[stacks[stack]!]!]!]! += column[stack]!
+  for (let stack = 0; stack < column.length; stack++) {
+    const weight = column[stack]!
+    if (weight && stacks[stack]) self[frames.fn[frame[stacks[stack]!]!]!]! += weight
+  }
   return self
 }
 
 // What ends in each node or below it.
 export function totalsOf(parent: Uint32Array, own: Float64Array): Float64Array {
-  const total = own.slice()
-  for (let node = total.length - 1; node > 0; node--) total[parent[node]!]! += total[node]!
-  return total
+  return addUp(parent, own.slice())
+}
+
+// The same in place.
+export function addUp(parent: Uint32Array, own: Float64Array): Float64Array {
+  for (let node = own.length - 1; node > 0; node--) {
+    const weight = own[node]!
+    if (weight) own[parent[node]!]! += weight
+  }
+  return own
 }
 
 // 1 for each node none of whose ancestors has its label: recursion counts once.

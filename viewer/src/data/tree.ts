@@ -1,7 +1,7 @@
 // Trees of labels: the flame graph's, and those of a function's callers and callees. In all of them a parent's id is less than its
 // child's and node 0 is the root, as in the profile's trie of stacks.
 import type { Sums } from './aggregate'
-import { ownOfNodes, totalsOf } from './figures'
+import { addUp, ownOfNodes } from './figures'
 import type { Profile } from './profile'
 
 export interface Tree {
@@ -9,6 +9,8 @@ export interface Tree {
   label: Uint32Array
   depth: Uint16Array // of the root's children 0
   of: Int32Array // node of the profile's trie -> node here; -1: not in this tree
+  first: Uint32Array // of each node the first of its children, numbered one after another until those of the next node
+  sizes: Uint32Array // of each depth, how many nodes there are
 }
 
 // Nodes by parent and label, in a hash table of node numbers: a Map takes ten times as long for a million.
@@ -50,11 +52,37 @@ class Builder {
     }
   }
 
+  // Numbers the nodes depth by depth and in each the children of one node together: what is drawn is read in this order, and
+  // a tree is much larger than the processor's caches. `of` is changed with them.
   tree(of: Int32Array): Tree {
-    const [parent, label] = [this.parent.slice(0, this.size), this.label.slice(0, this.size)]
-    const depth = new Uint16Array(this.size)
-    for (let node = 1; node < this.size; node++) depth[node] = parent[node] ? depth[parent[node]!]! + 1 : 0
-    return { parent, label, depth, of }
+    const n = this.size
+    const end = new Uint32Array(n) // of each old node, in `children`
+    for (let node = 1; node < n; node++) end[this.parent[node]!]! += 1
+    for (let node = 1; node < n; node++) end[node]! += end[node - 1]!
+    const children = new Uint32Array(n)
+    const begin = end.slice()
+    for (let node = n - 1; node > 0; node--) children[--begin[this.parent[node]!]!] = node
+    const [parent, label, depth] = [new Uint32Array(n), new Uint32Array(n), new Uint16Array(n)]
+    const [first, old, renamed] = [new Uint32Array(n + 1), new Uint32Array(n), new Uint32Array(n)]
+    const sizes: number[] = []
+    let size = 1
+    for (let node = 0; node < n; node++) {
+      const was = old[node]!
+      first[node] = size
+      for (let i = begin[was]!; i < end[was]!; i++) {
+        const child = children[i]!
+        renamed[child] = size
+        old[size] = child
+        parent[size] = node
+        label[size] = this.label[child]!
+        const level = node ? depth[node]! + 1 : 0
+        depth[size++] = level
+        sizes[level] = (sizes[level] ?? 0) + 1
+      }
+    }
+    first[n] = n
+    for (let i = 0; i < of.length; i++) if (of[i]! > 0) of[i] = renamed[of[i]!]!
+    return { parent, label, depth, of, first, sizes: Uint32Array.from(sizes) }
   }
 }
 
@@ -77,24 +105,40 @@ export interface Weighted {
   readonly samples: Float64Array
 }
 
-function weigh(tree: Tree, ns: Float64Array, samples: Float64Array): Weighted {
-  const total = (column: Float64Array): Float64Array => {
-    const own = new Float64Array(tree.parent.length)
-    for (let node = 0; node < column.length; node++) if (tree.of[node]! >= 0) own[tree.of[node]!]! += column[node]!
-    return totalsOf(tree.parent, own)
-  }
+// `own`: what ends in each node of the tree.
+function weigh(tree: Tree, sums: Sums, own: (column: Float64Array) => Float64Array): Weighted {
   let all: Float64Array | undefined // made when first asked for, as boxes are drawn without it
   return {
     tree,
-    ns: total(ns),
+    ns: addUp(tree.parent, own(sums.ns)),
     get samples() {
-      return (all ??= total(samples))
+      return (all ??= addUp(tree.parent, own(sums.samples)))
     },
   }
 }
 
+// Of a tree in which each stack that is in it has one node.
 export function weighted(profile: Profile, tree: Tree, sums: Sums): Weighted {
-  return weigh(tree, ownOfNodes(profile, sums.ns), ownOfNodes(profile, sums.samples))
+  const nodes = nodesOfStacks(profile.stacks, tree)
+  return weigh(tree, sums, (column) => {
+    const own = new Float64Array(tree.parent.length)
+    for (let stack = 0; stack < column.length; stack++) {
+      const weight = column[stack]!
+      if (weight && nodes[stack]! >= 0) own[nodes[stack]!]! += weight
+    }
+    return own
+  })
+}
+
+// -1: not in this tree. Kept as long as the tree is: while a range is dragged it is asked for again and again.
+const known = new WeakMap<Tree, { stacks: Uint32Array; nodes: Int32Array }>()
+
+function nodesOfStacks(stacks: Uint32Array, tree: Tree): Int32Array {
+  const before = known.get(tree)
+  if (before?.stacks === stacks) return before.nodes
+  const nodes = Int32Array.from(stacks, (node) => tree.of[node]!)
+  known.set(tree, { stacks, nodes })
+  return nodes
 }
 
 // What a label calls: the stacks below its outermost activations. The root is the label itself.
@@ -106,7 +150,7 @@ export function callees(profile: Profile, label: Uint32Array, outer: Uint8Array,
     if (above >= 0) of[node] = builder.child(above, label[node]!)
     else if (outer[node] && label[node] === wanted) of[node] = 0
   }
-  return weigh(builder.tree(of), ownOfNodes(profile, sums.ns), ownOfNodes(profile, sums.samples))
+  return weighted(profile, builder.tree(of), sums)
 }
 
 // Who calls a label: from its outermost activations upwards, each caller below what it calls.
@@ -120,8 +164,14 @@ export function callers(profile: Profile, label: Uint32Array, outer: Uint8Array,
     for (let above = parent[node]!; above; above = parent[above]!) at = builder.child(at, label[above]!)
     of[node] = at
   }
-  const all = (column: Float64Array) => totalsOf(parent, ownOfNodes(profile, column))
-  return weigh(builder.tree(of), all(sums.ns), all(sums.samples))
+  const tree = builder.tree(of)
+  return weigh(tree, sums, (column) => {
+    const own = new Float64Array(tree.parent.length)
+    addUp(parent, ownOfNodes(profile, column)).forEach((weight, node) => {
+      if (of[node]! >= 0) own[of[node]!]! += weight
+    })
+    return own
+  })
 }
 
 // Where the boxes of a tree lie: of each depth the nodes from left to right, and where each begins, in nanoseconds. A row is
@@ -129,7 +179,7 @@ export function callers(profile: Profile, label: Uint32Array, outer: Uint8Array,
 export interface Layout {
   depth: number // of the deepest node, and one
   row: (depth: number) => Row
-  left: Float64Array // of each node that was laid out
+  left: (node: number) => number // where it begins, if it has a box
   width: number
 }
 
@@ -139,36 +189,34 @@ export interface Row {
 }
 
 export function layout({ tree, ns }: Weighted): Layout {
-  const n = tree.parent.length
-  const [first, next, left] = [new Uint32Array(n), new Uint32Array(n), new Float64Array(n)]
-  const sizes: number[] = []
-  for (let node = n - 1; node > 0; node--) {
-    if (!(ns[node]! > 0)) continue // no time, no box
-    next[node] = first[tree.parent[node]!]!
-    first[tree.parent[node]!] = node
-    sizes[tree.depth[node]!] = (sizes[tree.depth[node]!] ?? 0) + 1
-  }
+  const { first, sizes } = tree
+  let last = ns.length - 1 // of those that have time: one of the deepest
+  while (last > 0 && !(ns[last]! > 0)) last--
   const rows: Row[] = []
-  const row = (depth: number): Row => {
-    while (rows.length <= depth) {
-      const [size, above] = [sizes[rows.length]!, rows[rows.length - 1]?.nodes ?? Uint32Array.of(0)]
-      const [nodes, edges] = [new Uint32Array(size), new Float64Array(size)]
+  const row = (wanted: number): Row => {
+    while (rows.length <= wanted) {
+      const above = rows[rows.length - 1] ?? { nodes: Uint32Array.of(0), edges: Float64Array.of(0) }
+      const [nodes, edges] = [new Uint32Array(sizes[rows.length]!), new Float64Array(sizes[rows.length]!)]
       let to = 0
-      for (const node of above) {
+      for (let place = 0; place < above.nodes.length; place++) {
+        const node = above.nodes[place]!
         const from = to
-        for (let child = first[node]!; child; child = next[child]!) nodes[to++] = child
+        for (let child = first[node]!; child < first[node + 1]!; child++) if (ns[child]! > 0) nodes[to++] = child // no time, no box
         if (to - from > 1) sort(nodes.subarray(from, to), ns)
-        for (let i = from, at = left[node]!; i < to; i++) {
-          const child = nodes[i]!
-          left[child] = edges[i] = at
-          at += ns[child]!
+        for (let i = from, at = above.edges[place]!; i < to; i++) {
+          edges[i] = at
+          at += ns[nodes[i]!]!
         }
       }
-      rows.push({ nodes, edges })
+      rows.push({ nodes: nodes.subarray(0, to), edges: edges.subarray(0, to) })
     }
-    return rows[depth]!
+    return rows[wanted]!
   }
-  return { depth: sizes.length, row, left, width: ns[0]! }
+  const left = (node: number): number => {
+    const { nodes, edges } = row(tree.depth[node]!)
+    return edges[nodes.indexOf(node)]!
+  }
+  return { depth: last > 0 ? tree.depth[last]! + 1 : 0, row, left, width: ns[0]! }
 }
 
 // The heaviest first; of equal ones the one with the lesser number, as `some` begins in their order.

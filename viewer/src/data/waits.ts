@@ -53,6 +53,7 @@ export function withWaits(types: Profile[]): Profile[] {
 
 // Of each node the reason for which it mostly waited itself; '' where it mostly ran, or called what waited.
 export function mainReasons({ tree, ns }: Weighted, profile: Profile, sums: Sums): string[] {
+  if (!profile.waits.length) return []
   const { names, of } = reasonsOf(profile)
   const own = new Map<number, number>() // of each node and reason
   const result = new Array<string>(tree.parent.length).fill('')

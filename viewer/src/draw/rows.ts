@@ -22,7 +22,7 @@ export interface Rows {
 }
 
 // The left-heavy order: all samples of a stack side by side.
-export function heavyRows({ tree, ns }: Weighted, { depth, row: rowOf, left, width }: Layout): Rows {
+export function heavyRows({ ns }: Weighted, { depth, row: rowOf, left, width }: Layout): Rows {
   // The first of a row, from `low` on, that begins at `x` or later.
   const beginning = (edges: Float64Array, x: number, low: number): number => {
     let high = edges.length
@@ -38,7 +38,7 @@ export function heavyRows({ tree, ns }: Weighted, { depth, row: rowOf, left, wid
     const i = Math.max(0, beginning(edges, x, 0) - 1)
     return i < nodes.length && edges[i]! + ns[nodes[i]!]! <= x ? i + 1 : i
   }
-  const box = (node: number): Box => ({ node, from: left[node]!, to: left[node]! + ns[node]! })
+  const box = (node: number, from: number): Box => ({ node, from, to: from + ns[node]! })
   return {
     depth,
     width,
@@ -67,13 +67,12 @@ export function heavyRows({ tree, ns }: Weighted, { depth, row: rowOf, left, wid
     },
     at(row, x) {
       if (row < 0 || row >= depth) return null
-      const node = rowOf(row).nodes[first(rowOf(row), x)]
-      return node !== undefined && left[node]! <= x ? box(node) : null
+      const { nodes, edges } = rowOf(row)
+      const i = first(rowOf(row), x)
+      return i < nodes.length && edges[i]! <= x ? box(nodes[i]!, edges[i]!) : null
     },
     find(node) {
-      if (!(node > 0 && ns[node]! > 0)) return null
-      rowOf(tree.depth[node]!)
-      return box(node)
+      return node > 0 && ns[node]! > 0 ? box(node, left(node)) : null
     },
   }
 }
