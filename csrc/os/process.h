@@ -37,8 +37,8 @@ void spp_os_confine_notify(void (*call)(void));
 /* Before the program is replaced. */
 void spp_os_exec_notify(void (*call)(void));
 /* Preloads the object at `path` (NULL: none) into child interpreters that would otherwise not be profiled, if the variable
- * `marker` is set in their environment: those whose options ignore PYTHONPATH, or that have another first entry than `folder`
- * there. The caller keeps all three strings. */
+ * `marker` is set in their environment: those whose options ignore PYTHONPATH, or whose first entry there is not
+ * `folder`. The caller keeps all three strings. */
 void spp_os_exec_preload(const char *path, const char *marker, const char *folder);
 
 #endif

@@ -42,9 +42,9 @@ def written(tmp_path, events=EVENTS):
     value = {"type": 11, "flags": OFF}
     writer.value([WAITS], start + 5 * MS, 10 * NS, reason=LOOP, task="one", **value)
     writer.value([WAITS, SLEEP], start + 5 * MS, 20 * NS, reason=FUTURE, task="two", by="one, hog", **value)
-    writer.value([WAITS], start + 15 * MS, 10 * NS, reason=LOOP, task="one", **value)
     writer.value([WAITS, LOCK], start + 15 * MS, 30 * NS, reason=FUTURE, task="one", **value)
     writer.value([WAITS, SHADOW], start + 15 * MS, 5 * NS, reason=FUTURE, task="two", **value)
+    writer.value([WAITS], start + 16 * MS, 10 * NS, reason=LOOP, task="one", **value)  # the loop itself ran next to it
     writer.value([WAITS], start + 25 * MS, 40 * NS, reason=TASK, task="one", on="two", **value)
     writer.value([WAITS], start + 25 * MS, 50 * NS, reason=JOB, task="two", **value)
     writer.value([WAITS], start + 28 * MS, 7 * NS, reason=LOOP, task="two", **value)

@@ -55,7 +55,7 @@ def main(options: argparse.Namespace) -> int:
     if options.locals:
         raise Mistake("--locals is for processes: a file has no values")
     if options.native:
-        raise Mistake("--native is for processes: a file has them if its run had --native")
+        raise Mistake("--native is for processes: a file has them if it was recorded with --native")
     from ..files.profile import Profile
     from ..report.last_stacks import last_stacks
 

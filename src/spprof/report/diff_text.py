@@ -161,7 +161,7 @@ def _amounts(comparison: Comparison) -> str:
 
 
 def _is_narrow() -> bool:
-    """Whether a line has no room for shares, times and a name: it has only those of what is compared then."""
+    """Whether a line is too narrow for shares, times and a name: it has only those of what is compared then."""
     return width_of_table(sys.stdout) < _ALL + _NAME
 
 
