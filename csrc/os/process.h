@@ -5,12 +5,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 /* "posix" or "nt". */
 extern const char *const spp_os_family;
-/* CPU time of the children that the process has waited for, in its life; 0 where the system does not say. */
-uint64_t spp_os_children_cpu_ns(void);
 /* Whether processes fork, and exec replaces the program in place. */
 extern const bool spp_os_forks;
 /* Between the paths of a list in the environment. */

@@ -11,9 +11,11 @@
 int32_t spp_os_tid(void);
 /* Whether the calling thread is the one the process began with; true where the system does not say. Any thread. */
 bool spp_os_is_first_thread(void);
-/* How long a thread (0: the one the process began with) has been ready and had no processor since it began, without the time
- * since it last became ready if it still is. Returns -1 if the system does not say. Our threads. */
-int spp_os_thread_ready_ns(int32_t tid, uint64_t *ns);
+/* How long a thread (0: the one the process began with) has been ready without a processor since it began, counted whenever it
+ * then gets one, and how often it did. Returns -1 if the system does not say. Our threads. */
+int spp_os_thread_ready(int32_t tid, uint64_t *ns, uint64_t *times);
+/* CPU time of the children that the process has waited for, in its life; 0 where the system does not say. Our threads. */
+uint64_t spp_os_children_cpu_ns(void);
 /* A cheap number that changes when the number of threads does. 0 if unknown. */
 uint64_t spp_os_thread_count(void);
 /* Calls see(arg, tid) for each thread of the process except our sampler (os/suspend). */

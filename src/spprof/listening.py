@@ -158,9 +158,10 @@ class ShortTurns:
 
     def __exit__(self, *error: object) -> None:
         global _usual_turn_s
-        usual, _usual_turn_s = _usual_turn_s, None
-        if usual is not None and abs(sys.getswitchinterval() - _TURN_S) < 2 * _MICROSECOND:  # else the program has set another
+        now, usual = sys.getswitchinterval(), _usual_turn_s
+        if usual is not None and abs(now - _TURN_S) < 2 * _MICROSECOND:  # else the program has set another
             sys.setswitchinterval(usual + _MICROSECOND / 2)  # which is cut off to microseconds
+        _usual_turn_s = None  # now: a child that is forked before does the same
 
 
 _short_turns = ShortTurns()

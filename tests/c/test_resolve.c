@@ -273,16 +273,20 @@ static void test_what_is_open_crosses_no_gap(void) {
     spp_resolved_free(&other);
 }
 
-/* The time of a wait that is written, of a thread that was seen to wait for `seen`. */
-static spp_reason written(spp_thread *t, spp_reason seen, int64_t off_ns, bool read) {
+/* The reason that is written of a wait at `place`, where the thread was seen to wait for `seen`; the system counted `ready` ns
+ * since the last one (-1: not read). */
+static spp_reason written(spp_thread *t, uintptr_t place, spp_reason seen, int64_t off_ns, int64_t ready) {
     uint64_t before = spp_resolved_now.sample_count;
     spp_os_lock();
     t->wall.repeats = 1;
     t->wall.flags = SPP_SAMPLE_OFF_CPU;
+    t->wall.leaf = place;
     t->wall.reason = seen;
     t->wall.held_by = 7;
     t->wall.off_ns = off_ns;
-    t->wall.ready_read = read;
+    t->wall.ready_read = ready >= 0;
+    t->wall.ready_ns = ready >= 0 ? (uint64_t)ready : 0;
+    if (seen != SPP_REASON_ready) t->wall.waited = seen, t->wall.waited_n = 0;
     spp_resolve_flush(t);
     spp_os_unlock();
     CHECK_EQUAL(spp_resolved_now.sample_count, before + 1);
@@ -292,32 +296,47 @@ static spp_reason written(spp_thread *t, spp_reason seen, int64_t off_ns, bool r
     return (spp_reason)s->reason;
 }
 
-/* Samples with the reason have as much time in all as the system counted, whatever the looks saw. */
-static void test_as_much_time_is_ready_as_was_counted(void) {
-    enum { MS = 1000000, N = 400 };
+enum { MS = 1000000 };
+
+/* The samples of a place are ready for as long as the system counted there, whatever the looks saw, and no others pay for it. */
+static void test_as_much_time_is_ready_as_was_counted_there(void) {
     spp_thread *t = begin(8, 5);
-    int64_t ready = 0, most = 0;
-    for (int part = 0; part < 4; part++) { /* in tenths of each wait: more than seen, less, and the same */
-        for (int i = 0; i < N; i++) {
-            spp_reason seen = i % 4 == 0 ? SPP_REASON_ready : SPP_REASON_sleep;
-            int64_t counted = part * 3 * MS / 10;
-            t->wall.waited = SPP_REASON_sleep;
-            t->wall.ready_ns += counted;
-            ready += counted - (written(t, seen, MS, true) == SPP_REASON_ready ? MS : 0);
-            if (ready > most) most = ready;
-            if (-ready > most) most = -ready;
-            CHECK_EQUAL(t->wall.ready_ns, ready);
-        }
+    int64_t a = 0, b = 0;
+    for (int i = 0; i < 1000; i++) {
+        a += 5 * MS - (written(t, 0x1000, SPP_REASON_sleep, 55 * MS, 5 * MS) == SPP_REASON_ready ? 55 * MS : 0);
+        CHECK(a <= 28 * MS && a >= -28 * MS);
+        b += written(t, 0x2000, SPP_REASON_sleep, 2 * MS, 0) == SPP_REASON_ready;
     }
-    CHECK(most <= 10 * MS + MS); /* as long as a wait may not have been counted yet, and a wait's length */
-    /* It was not read since: the thread may still wait, and it is not counted yet. */
-    t->wall.ready_ns = 0;
-    for (int i = 0; i < 100; i++) CHECK_EQUAL(written(t, SPP_REASON_ready, MS, false), SPP_REASON_ready);
-    /* Of what it waited for nothing is known. */
+    CHECK_EQUAL(b, 0);
+}
+
+/* The looks find a thread without a processor that the sampler runs on: it sleeps most of that time. */
+static void test_less_time_is_ready_than_was_seen(void) {
+    spp_thread *t = begin(8, 5);
+    int64_t sum = 0;
+    for (int i = 0; i < 1000; i++) {
+        (void)written(t, 0x1000, SPP_REASON_sleep, MS, 0);
+        sum += written(t, 0x1000, SPP_REASON_ready, MS, MS / 10) == SPP_REASON_ready ? MS : 0;
+    }
+    CHECK(sum >= 100 * MS - 12 * MS && sum <= 100 * MS + 12 * MS);
+}
+
+static void test_what_is_not_known_stays_as_it_was_seen(void) {
+    spp_thread *t = begin(8, 5);
     t->wall.waited = 0;
-    CHECK_EQUAL(written(t, SPP_REASON_ready, MS, true), SPP_REASON_ready);
-    t->wall.ready_ns = 100 * MS;
-    CHECK_EQUAL(written(t, SPP_REASON_gil, MS, true), SPP_REASON_gil);
+    for (int i = 0; i < 100; i++) { /* it was never seen to wait; nothing was read; it is the GIL */
+        CHECK_EQUAL(written(t, 0x1000, SPP_REASON_ready, 20 * MS, 0), SPP_REASON_ready);
+        CHECK_EQUAL(written(t, 0x1000, SPP_REASON_ready, 20 * MS, -1), SPP_REASON_ready);
+    }
+    (void)written(t, 0x1000, SPP_REASON_sleep, MS, -1);
+    t->wall.waited_n = 8; /* that was long ago */
+    CHECK_EQUAL(written(t, 0x1000, SPP_REASON_ready, 20 * MS, 0), SPP_REASON_ready);
+    for (int i = 0; i < 100; i++) CHECK_EQUAL(written(t, 0x2000, SPP_REASON_gil, MS, MS), SPP_REASON_gil);
+    CHECK_EQUAL(written(t, 0x3000, SPP_REASON_sleep, 0, MS), SPP_REASON_sleep);
+    /* Time that was not counted while nothing else was known is no debt of what comes. */
+    int64_t sum = 0;
+    for (int i = 0; i < 100; i++) sum += written(t, 0x1000, SPP_REASON_sleep, MS, MS) == SPP_REASON_ready ? MS : 0;
+    CHECK(sum >= 99 * MS);
 }
 
 int main(void) {
@@ -331,6 +350,8 @@ int main(void) {
     test_a_copy_is_kept_while_a_queue_names_it();
     test_what_is_open_goes_to_the_last_samples_of_that_thread();
     test_what_is_open_crosses_no_gap();
-    test_as_much_time_is_ready_as_was_counted();
+    test_as_much_time_is_ready_as_was_counted_there();
+    test_less_time_is_ready_than_was_seen();
+    test_what_is_not_known_stays_as_it_was_seen();
     return check_done();
 }

@@ -90,9 +90,10 @@ static void begin_wall(spp_thread_wall *w, uint64_t now, uint64_t cpu) {
     w->due_ns = 0;
     w->blocked = w->cut = false;
     w->repeats = 0;
-    w->ready_seen = 0;
-    w->ready_ns = 0;
-    w->waited = 0;
+    w->ready_times = w->ready_ns = 0;
+    w->ready_read = false;
+    w->waited = w->waited_n = 0;
+    memset(w->places, 0, sizeof w->places);
 }
 
 static void reset_wall(spp_thread_wall *w, uint64_t now, uint64_t cpu) {

@@ -88,6 +88,8 @@ typedef struct {
     uint64_t cpu;
 } spp_entered;
 
+#define SPP_PLACES 8 /* where a thread waits: of so many it is known how much ready time their samples lack */
+
 /* Used by the sampler of wall mode, under the drain lock; the counters are read by any thread. */
 typedef struct {
     _Atomic uint64_t walked, repeated; /* stacks walked from outside, ticks that repeated one */
@@ -108,12 +110,16 @@ typedef struct {
     uintptr_t leaf;   /* the code object of that stack's leaf; 0: it is none */
     spp_awaited lock; /* that it waits for; key 0: none that a thread may hold */
     uint32_t unheld;  /* looks since somebody was known to hold it */
-    /* How long it was ready without a processor in all, as the system counted it when that was read last (0: not yet), and
-     * whether that was now; how much of it samples lack, negative: have too much */
-    uint64_t ready_seen;
+    /* How long it was ready without a processor in all, as the system counted it at the last reading, and how often that ended
+     * (0: not read yet); how much of it was new, if the sample to be written is the first since that reading. */
+    uint64_t ready_seen, ready_times, ready_ns;
     bool ready_read;
-    int64_t ready_ns;
-    uint32_t waited; /* the last reason other than that; 0: none yet */
+    uint32_t waited, waited_n; /* the last reason that was no lack of a processor (0: none), and samples since then */
+    struct {
+        uintptr_t place;
+        int64_t lacks; /* ready time that its samples lack; negative: have too much */
+    } places[SPP_PLACES];
+    uint32_t places_next;
     spp_entered entered;
 } spp_thread_wall;
 

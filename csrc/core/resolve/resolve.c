@@ -150,24 +150,44 @@ void spp_resolve_hold(bool held) {
 }
 
 #define READY_AHEAD_NS 10000000 /* the system counts a wait for a processor when it ends */
+#define WAITED_FEW 8u           /* samples after which a thread that only lacks a processor is not known to wait for anything */
+
+/* How much ready time the samples of the place lack that a thread was blocked at. A few places are known, the latest. */
+static int64_t *lacks_at(spp_thread *t) {
+    uintptr_t place = (t->wall.leaf ^ (uintptr_t)t->wall.reason << 1) | 1u;
+    for (uint32_t i = 0; i < SPP_PLACES; i++) {
+        if (t->wall.places[i].place == place) return &t->wall.places[i].lacks;
+    }
+    uint32_t next = t->wall.places_next++ % SPP_PLACES;
+    t->wall.places[next].place = place;
+    t->wall.places[next].lacks = 0;
+    return &t->wall.places[next].lacks;
+}
 
 /* Why a blocked thread was off the CPU for so long. A look does not see that the wait ended and the thread was ready, without a
  * processor, until the next one; nor that a thread without a processor, since the sampler runs on it, sleeps until the next one.
- * The system counts how long it was ready. A sample has one reason: the one that keeps the sum of all near to that. */
-static uint32_t reason_of(spp_thread *t, uint64_t weight) {
-    int64_t lacks = t->wall.ready_ns, half = (int64_t)(weight / 2);
-    bool was_ready = t->wall.reason == SPP_REASON_ready, known = t->wall.ready_read && t->wall.waited != 0;
-    t->wall.ready_read = false;
-    if (was_ready && known && lacks - half < -READY_AHEAD_NS) return t->wall.waited;
-    if (!was_ready && (lacks <= half || t->wall.reason == SPP_REASON_gil)) return t->wall.reason;
-    t->wall.ready_ns -= (int64_t)weight;
+ * The system counts how long it was ready. A sample has one reason: the one that keeps the sum of its place near to that. */
+static uint32_t reason_of(spp_thread *t, int64_t weight) {
+    uint32_t reason = t->wall.reason, waited = t->wall.waited_n < WAITED_FEW ? t->wall.waited : 0;
+    if (!t->wall.ready_read || weight == 0 || reason == SPP_REASON_gil) return reason;
+    int64_t *lacks = lacks_at(t), ready = (int64_t)t->wall.ready_ns;
+    *lacks += reason == SPP_REASON_ready ? ready - weight : ready;
+    if (reason == SPP_REASON_ready) {
+        bool too_much = waited != 0 && *lacks + weight / 2 < -READY_AHEAD_NS;
+        if (too_much) *lacks += weight;
+        if (*lacks < -READY_AHEAD_NS - weight) *lacks = -READY_AHEAD_NS - weight;
+        return too_much ? waited : reason;
+    }
+    if (*lacks <= weight / 2) return reason;
+    *lacks -= weight;
     return SPP_REASON_ready;
 }
 
 void spp_resolve_flush(spp_thread *t) {
     if (t->wall.repeats == 0) return;
     uint64_t weight = t->wall.off_ns > 0 ? (uint64_t)t->wall.off_ns : 0;
-    uint32_t reason = reason_of(t, weight);
+    uint32_t reason = reason_of(t, (int64_t)weight);
+    t->wall.ready_read = false;
     const spp_resolved_sample head = {.flags = (uint16_t)t->wall.flags,
                                       .count = t->wall.repeats,
                                       .time_ns = t->wall.look_ns,
@@ -270,7 +290,11 @@ bool spp_resolve_blocked(spp_thread *thread, const spp_walk *walk, uint64_t labe
     thread->wall.task = task_of(task);
     thread->wall.span = span_of(span);
     thread->wall.reason = waiting->reason;
-    if (waiting->reason != SPP_REASON_ready && waiting->reason != SPP_REASON_running) thread->wall.waited = waiting->reason;
+    thread->wall.waited_n++;
+    if (waiting->reason != SPP_REASON_ready && waiting->reason != SPP_REASON_running && waiting->reason != SPP_REASON_gil) {
+        thread->wall.waited = waiting->reason;
+        thread->wall.waited_n = 0;
+    }
     thread->wall.waits_on = text_of(waiting->on);
     thread->wall.held_by = waiting->held_by;
     return true;

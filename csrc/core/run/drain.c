@@ -86,7 +86,7 @@ static void drain(bool last) {
 
 static void write_tick_stats(bool last) {
     spp_bytes text = {0};
-    spp_tick_stats_ready();
+    spp_tick_stats_look();
     spp_tick_stats_text(&text);
     if (last)
         spp_write_last('A', text.at, text.n);
@@ -140,7 +140,6 @@ static void finish(const char *reason) {
     spp_watch_disarm_all();
     report_cpu();
     spp_run_state.cpu_ns = spp_tick_stats_cpu();
-    spp_run_state.children_cpu = spp_tick_stats_children_cpu();
     spp_run_state.stop_ns = spp_os_now_ns();
     spp_tick_stats_unseen();
     drain(true);
@@ -335,7 +334,7 @@ void spp_drain_body(void *unused) {
         flushing.waits = false;
         spp_run_state.written_ns = spp_run_state.stats_ns = spp_os_now_ns();
         spp_run_state.count = spp_os_thread_count();
-        (void)spp_os_thread_ready_ns(0, &spp_run_state.ready_seen);
+        spp_tick_stats_begin();
     }
     if (atomic_load(&spp_run_state.resting)) wake_others();
     turns_end end = drain_turns();

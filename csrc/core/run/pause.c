@@ -24,7 +24,7 @@
 /* Pausing takes the triggers off, so that a paused program pays nothing; resuming forgets the time between. */
 static void turn(bool pause) {
     if (pause) atomic_store(&spp_cap.active, 2);
-    spp_tick_stats_ready(); /* before: it counts what was not paused */
+    spp_tick_stats_look(); /* before: it counts what was not paused */
     spp_run_state.paused = pause;
     if (!pause) atomic_store(&spp_run_state.triggers_off, false);
     uint32_t used = spp_threads_used;

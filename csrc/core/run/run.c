@@ -230,7 +230,6 @@ static spp_start_result start(spp_options *o, const spp_thread_states *states, c
     }
     spp_ours_start();
     spp_run_state.start_process_cpu = spp_os_process_cpu_ns();
-    spp_run_state.start_children_cpu = spp_os_children_cpu_ns();
     spp_watch_scan(true);
     atomic_store(&spp_run_state.active, true);
     if (o->resume_at_ns != 0) spp_run_state.pause_ns = spp_run_state.start_ns; /* with no CPU time so far */

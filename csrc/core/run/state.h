@@ -22,7 +22,7 @@ typedef struct {
     uint64_t interval_ns;
     spp_thread_states states;
     /* from here on zeroed at each start */
-    uint64_t start_ns, start_process_cpu, start_children_cpu, stop_ns, cpu_ns, children_cpu;
+    uint64_t start_ns, start_process_cpu, stop_ns, cpu_ns;
     spp_source_set sources; /* without TIME no clock ticks */
     /* Under the drain lock: how long the run was paused, on the wall clock and of the program's CPU time; since when it is (0: it
      * is not), and the program's CPU time then. */
@@ -31,6 +31,8 @@ typedef struct {
      * the system's count of that is in it. */
     _Atomic uint64_t ready_ns;
     uint64_t ready_seen;
+    _Atomic uint64_t children_cpu; /* the same of what children used that the program has waited for */
+    uint64_t children_seen;
     uint32_t next_id;               /* of threads in the file */
     spp_os_worker *drain, *sampler; /* NULL: they rest, or were not started */
     spp_rest drain_rest, sampler_rest;

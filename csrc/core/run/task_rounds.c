@@ -20,6 +20,7 @@
 #define SCANNED_MOST 1024u /* slots of a set that is read whole; of a larger one slots are drawn */
 #define MISSES_MOST 1024u  /* empty slots drawn in a round */
 #define COST_PART 20u      /* a round takes at most this part of a processor */
+#define OWED_ROUNDS 4      /* more time than of so many rounds is not made up for: its tasks may be gone */
 #define COSTS_KEPT 8u      /* rounds whose costs are averaged */
 
 typedef struct {
@@ -157,8 +158,8 @@ static bool sample(const drawn_task *of, uint64_t weight) {
 static bool have_round(uint64_t now) {
     drawn_n = 0;
     find_loops();
-    if (loops_n == 0) return true;
-    if (!draw_all()) return false;
+    if (loops_n != 0 && !draw_all()) return false;
+    if (drawn_n == 0) owed = 0; /* no task waits, and those that come later did not wait then */
     if (drawn_n == 0) return true;
     if (spp_task_rule.check != NULL) spp_task_rule.check();
     const double passed = (double)(now - last_ns) * (double)listed, more = owed < passed ? owed : passed;
@@ -169,6 +170,7 @@ static bool have_round(uint64_t now) {
         if (!sample(&drawn[i], weight)) owed += (double)weight;
         spp_os_unlock();
     }
+    if (owed > OWED_ROUNDS * passed) owed = OWED_ROUNDS * passed;
     return true;
 }
 

@@ -17,7 +17,7 @@
 
 typedef struct {
     uint64_t taken, repeated, counters[SPP_COUNTERS_N], losses[SPP_LOSS_COUNT];
-    uint64_t wall_ns, cpu_ns, paused_ns, paused_cpu, children_cpu;
+    uint64_t wall_ns, cpu_ns, paused_ns, paused_cpu;
     uint32_t threads;
 } sums;
 
@@ -90,13 +90,22 @@ void spp_tick_stats_unseen(void) {
     }
 }
 
-uint64_t spp_tick_stats_children_cpu(void) { return spp_os_children_cpu_ns() - spp_run_state.start_children_cpu; }
+void spp_tick_stats_begin(void) {
+    uint64_t times;
+    if (spp_os_thread_ready(0, &spp_run_state.ready_seen, &times) != 0) spp_run_state.ready_seen = UINT64_MAX;
+    spp_run_state.children_seen = spp_os_children_cpu_ns();
+}
 
-void spp_tick_stats_ready(void) {
-    uint64_t all;
-    if (spp_os_thread_ready_ns(0, &all) != 0) return;
-    if (all > spp_run_state.ready_seen && !spp_run_state.paused) spp_run_state.ready_ns += all - spp_run_state.ready_seen;
-    spp_run_state.ready_seen = all;
+/* What was counted since `seen`, but in a pause. */
+static void count_on(_Atomic uint64_t *sum, uint64_t *seen, uint64_t all) {
+    if (all > *seen && !spp_run_state.paused) *sum += all - *seen;
+    *seen = all;
+}
+
+void spp_tick_stats_look(void) {
+    uint64_t all, times;
+    count_on(&spp_run_state.children_cpu, &spp_run_state.children_seen, spp_os_children_cpu_ns());
+    if (spp_os_thread_ready(0, &all, &times) == 0) count_on(&spp_run_state.ready_ns, &spp_run_state.ready_seen, all);
 }
 
 static void sum_up(sums *s) {
@@ -114,7 +123,6 @@ static void sum_up(sums *s) {
     uint64_t end = spp_run_state.stop_ns ? spp_run_state.stop_ns : spp_os_now_ns();
     s->wall_ns = end - spp_run_state.start_ns;
     s->cpu_ns = spp_run_state.stop_ns ? spp_run_state.cpu_ns : spp_tick_stats_cpu();
-    s->children_cpu = spp_run_state.stop_ns ? spp_run_state.children_cpu : spp_tick_stats_children_cpu();
     s->paused_ns = spp_run_state.paused_ns + (spp_run_state.pause_ns != 0 ? end - spp_run_state.pause_ns : 0);
     s->paused_cpu = spp_run_state.paused_cpu + (spp_run_state.pause_ns != 0 ? s->cpu_ns - spp_run_state.pause_cpu : 0);
     spp_os_unlock();
@@ -212,7 +220,7 @@ void spp_tick_stats_text(spp_bytes *to) {
     say(to, "paused_ns", s.paused_ns);
     say(to, "paused_cpu_ns", s.paused_cpu);
     say(to, "first_thread_ready_ns", spp_run_state.ready_ns);
-    say(to, "children_cpu_ns", s.children_cpu);
+    say(to, "children_cpu_ns", spp_run_state.children_cpu);
     say(to, "write_error", (uint64_t)spp_write_error());
     spp_json_key(to, "losses");
     spp_json_raw(to, "{");

@@ -13,10 +13,10 @@ void spp_tick_stats_text(spp_bytes *to);
 void spp_tick_stats_end(spp_thread *thread);
 /* CPU time of the process in this run so far, without that of our own threads. */
 uint64_t spp_tick_stats_cpu(void);
-/* CPU time of the children that the program waited for in this run so far. */
-uint64_t spp_tick_stats_children_cpu(void);
-/* Drain thread. Reads how long the first thread was ready without a processor; before a pause begins or ends, too. */
-void spp_tick_stats_ready(void);
+/* Drain thread. Reads how long the first thread was ready without a processor, and what children used: as the run begins, and
+ * before the tick stats are written; before a pause begins or ends, too. */
+void spp_tick_stats_begin(void);
+void spp_tick_stats_look(void);
 /* Adds the CPU time of threads that came and went unseen: once, at stop. */
 void spp_tick_stats_unseen(void);
 

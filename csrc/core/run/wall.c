@@ -191,6 +191,19 @@ static bool asks_again(spp_thread *t) {
     return n < UNHELD_MOST ? (n & (n - 1)) == 0 : n % UNHELD_MOST == 0;
 }
 
+/* Drain lock held. Before the sample of a wait that is over is written: how long the thread was ready since the last such look. A
+ * wait for the GIL is one for all its time: the thread looks after it every few milliseconds, and would go on waiting if it had a
+ * processor. One that did not run meanwhile was not ready either: its clock stood still. */
+static void see_ready(spp_thread *t) {
+    uint64_t all, times, before = t->wall.ready_times;
+    if (t->wall.repeats == 0 && before != 0 && t->wall.reason != SPP_REASON_gil) return;
+    if (spp_os_thread_ready(t->tid, &all, &times) != 0) return;
+    t->wall.ready_read = before != 0 && times > before && all >= t->wall.ready_seen;
+    t->wall.ready_ns = t->wall.ready_read ? all - t->wall.ready_seen : 0;
+    t->wall.ready_seen = all;
+    t->wall.ready_times = times;
+}
+
 /* Drain lock held. A thread that still waits for the GIL or a lock: if another one holds it by now, the time so far is in a
  * sample with the one that did. If nobody does, the thread may have been woken, and wait for a processor. A tick is taken for
  * that before it is due, but no more than any look may. */
@@ -206,6 +219,7 @@ static void follow_holder(spp_thread *t) {
         t->wall.repeats = 1;
         atomic_fetch_add_explicit(&t->wall.repeated, 1, memory_order_relaxed);
     }
+    if (ready) see_ready(t);
     spp_resolve_flush(t);
     t->wall.held_by = held_by;
     t->wall.unheld = 0;
@@ -278,17 +292,6 @@ static void lose_row(spp_thread *t, int64_t lost) {
         lost--;
     }
     atomic_fetch_add_explicit(&t->tick.losses[SPP_LOSS_overrun], (uint64_t)lost, memory_order_relaxed);
-}
-
-/* Drain lock held. Before the sample of a wait that is over is written: how long the thread was ready since the last such look. A
- * wait for the GIL is one for all its time: the thread looks after it every few milliseconds, and would go on waiting if it had a
- * processor. */
-static void see_ready(spp_thread *t) {
-    uint64_t all;
-    if ((t->wall.repeats == 0 && t->wall.ready_seen != 0) || spp_os_thread_ready_ns(t->tid, &all) != 0) return;
-    t->wall.ready_read = t->wall.ready_seen != 0;
-    if (t->wall.ready_read && t->wall.reason != SPP_REASON_gil) t->wall.ready_ns += (int64_t)(all - t->wall.ready_seen);
-    t->wall.ready_seen = all != 0 ? all : 1;
 }
 
 /* Drain lock held. */

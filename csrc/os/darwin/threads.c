@@ -84,9 +84,16 @@ void spp_darwin_table_unlock(void) { pthread_mutex_unlock(&lock); }
 
 bool spp_os_is_first_thread(void) { return true; }
 
-int spp_os_thread_ready_ns(int32_t tid, uint64_t *ns) {
-    (void)tid, (void)ns;
+int spp_os_thread_ready(int32_t tid, uint64_t *ns, uint64_t *times) {
+    (void)tid, (void)ns, (void)times;
     return -1;
+}
+
+uint64_t spp_os_children_cpu_ns(void) {
+    struct rusage used;
+    if (getrusage(RUSAGE_CHILDREN, &used) != 0) return 0;
+    return (uint64_t)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000000000u +
+           (uint64_t)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) * 1000u;
 }
 
 uint64_t spp_os_thread_count(void) {

@@ -9,8 +9,6 @@ const char *const spp_os_family = "nt";
 const bool spp_os_forks = false;
 const char spp_os_path_separator = ';';
 
-uint64_t spp_os_children_cpu_ns(void) { return 0; }
-
 int spp_os_setenv(const char *name, const char *value) { return _putenv_s(name, value != NULL ? value : "") == 0 ? 0 : -1; }
 
 void spp_os_host_machine(char *to, size_t size) {

@@ -33,10 +33,12 @@ __attribute__((section(".CRT$XLF"), used)) static const PIMAGE_TLS_CALLBACK noti
 
 bool spp_os_is_first_thread(void) { return true; }
 
-int spp_os_thread_ready_ns(int32_t tid, uint64_t *ns) {
-    (void)tid, (void)ns;
+int spp_os_thread_ready(int32_t tid, uint64_t *ns, uint64_t *times) {
+    (void)tid, (void)ns, (void)times;
     return -1;
 }
+
+uint64_t spp_os_children_cpu_ns(void) { return 0; }
 
 uint64_t spp_os_thread_count(void) { return atomic_load_explicit(&changes, memory_order_relaxed); }
 

@@ -333,7 +333,8 @@ class Way:
                     began, again = time.monotonic(), _STEP_S  # it can come only now
                 elif took >= PATIENCE_S:
                     if what == ENDED or (self._patience is not None and took >= self._patience):
-                        why = f"its main thread {what}. `spprof dump {self.pid}` shows where"
+                        does = f"is stopped: `kill -CONT {self.pid}` lets it go on" if what == STOPPED else what
+                        why = f"its main thread {does}. `spprof dump {self.pid}` shows where"
                         raise Unsupported(f"nothing can be run in process {self.pid}: {why}")
                     words.say(what, took)
 

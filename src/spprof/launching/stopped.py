@@ -54,14 +54,17 @@ class Stopped:
         self._rank = FirstInRank()
 
     def __enter__(self) -> Stopped:
-        self._rank.__enter__()
+        self._memory = os.open(f"/proc/{self.pid}/mem", os.O_RDWR | os.O_CLOEXEC)
         try:
-            self._memory = os.open(f"/proc/{self.pid}/mem", os.O_RDWR | os.O_CLOEXEC)
-            try:
-                if self._rehearse is not None:
-                    self._rehearse(self)
-            except (OSError, ValueError, SpprofError):
-                pass
+            if self._rehearse is not None:
+                self._rehearse(self)
+        except (OSError, OverflowError, ValueError, SpprofError):  # any number may be there for an address
+            pass
+        except BaseException:
+            self._close()
+            raise
+        self._rank.__enter__()  # now: the process must not wait while what takes long is read
+        try:
             self._stop()
         except BaseException:
             self.__exit__(None, None, None)
@@ -74,11 +77,14 @@ class Stopped:
         """Each gets the signal that it stopped with."""
         try:
             self._let_go()
-            if self._memory >= 0:
-                os.close(self._memory)
-                self._memory = -1
+            self._close()
         finally:
             self._rank.__exit__(None, None, None)
+
+    def _close(self) -> None:
+        if self._memory >= 0:
+            os.close(self._memory)
+            self._memory = -1
 
     def _let_go(self) -> None:
         for tid, sent in self._seized.items():

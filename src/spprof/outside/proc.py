@@ -75,7 +75,7 @@ class Maps:
     def interpreter(self) -> str:
         """The path of the file that has CPython's functions. Raises Unsupported."""
         for mapping in self.mappings:
-            if mapping.name.startswith("libpython3.") and mapping.name[len("libpython3.")].isdigit():
+            if mapping.name.startswith("libpython3.") and mapping.name[len("libpython3.") :][:1].isdigit():
                 return mapping.path
         if not self.pid:
             return next((mapping.path for mapping in self.mappings if mapping.path), "")

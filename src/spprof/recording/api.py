@@ -252,7 +252,8 @@ def stats() -> Dict[str, Any]:
     captured (= taken), dropped (= all losses), validation_drops, overruns, truncated, threads, cpu_ns (the
     process's, without that of the profiler's own threads), wall_ns, paused_cpu_ns and paused_ns (what of
     these two was while sampling was paused), first_thread_ready_ns (how long the main thread was ready and had no processor;
-    Linux), children_cpu_ns (of the child processes that the program has waited for), write_error; calls_interrupted: ticks that
+    Linux), children_cpu_ns (of the child processes that the program has waited for, as read for
+    the file last), write_error; calls_interrupted: ticks that
     interrupted a system call that the program makes without the C library, and may have ended it (docs/troubleshooting.md);
     signals_not_ignored: signals that the program ignores, but that may have ended a system call because ticks came by the same;
     confined: 1 if a filter of the program's (seccomp) refuses calls that spprof makes on its threads (docs/containers.md);

@@ -42,9 +42,14 @@ def differ(own: str, other: str) -> str:
     )
 
 
-def serve(connection: Any, hurry: Any) -> None:
-    """Takes it. On a thread of its own. `hurry`: a context for what has to be done at once."""
+def serve(connection: Any, hurry: Any = None) -> None:
+    """Takes it. On a thread of its own. `hurry`: a context for what has to be done at once (None: by a process that has an older
+    spprof in memory)."""
     try:
+        if hurry is None:
+            from contextlib import nullcontext
+
+            hurry = nullcontext()
         taken = _begin(connection, hurry)
     except (SpprofError, OSError, ValueError) as error:
         _say(connection, str(error))

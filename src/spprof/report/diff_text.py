@@ -156,7 +156,7 @@ def _amounts(comparison: Comparison) -> str:
     if comparison.repeated:
         return "--compare time marks those that changed by themselves."
     if _is_narrow():
-        return f"--compare {comparison.weight_word} has the {comparison.weight_word} itself."
+        return f"--compare time has the {comparison.weight_word} itself."
     return f"The columns at the right have the {comparison.weight_word} itself."
 
 

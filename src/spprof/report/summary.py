@@ -13,7 +13,7 @@ from .owntree import OwnTree
 from .sources import lines_of
 from .tables import Row, Table, heading, table
 from .text import ESTIMATED, LEAST, amount, beside, calls_of, fit, per_call, readable, share_of
-from .tick_stats import others, tick_stats, warnings
+from .tick_stats import tick_stats, used_by_others, warnings
 from .timed import table_of_times
 from .whose import owners_of
 from .words import in_words
@@ -54,7 +54,7 @@ def summary(
             lines += table_of_times(profiles, most, width)
             lines += in_words(profiles, width)
             lines += in_a_sentence(profiles)
-    return "\n".join([*warnings(profiles), *others(profiles), *lines, "", *tick_stats(profiles, verbose)]) + "\n"
+    return "\n".join([*warnings(profiles), *used_by_others(profiles), *lines, "", *tick_stats(profiles, verbose)]) + "\n"
 
 
 _ROWS = 15  # of a table, unless more are asked for

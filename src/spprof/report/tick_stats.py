@@ -34,12 +34,14 @@ def warnings(profiles: Sequence[ProfileData]) -> Iterator[str]:
         yield f"Warning: {which if len(profiles) > 1 else ''}{what}."
 
 
-def others(profiles: Sequence[ProfileData]) -> Iterator[str]:
-    """What the processes used that the program started and waited for, if they are not among the profiles."""
+def used_by_others(profiles: Sequence[ProfileData]) -> Iterator[str]:
+    """What the processes used that the program started and waited for, if they are not among the profiles. (What one used that
+    began before the profile is not known.)"""
+    if len(profiles) > 1 or profiles[0].header.get("begun") != "run":
+        return
     used = int(profiles[0].stats.get("children_cpu_ns", 0))
-    if len(profiles) == 1 and used >= max(_OTHERS_NS, _OTHERS_SHARE * (used + on_cpu(profiles))):
-        what = f"Other processes that the program started used {duration(used)} of CPU time"
-        yield f"{what}: --subprocesses records those of Python."
+    if used >= max(_OTHERS_NS, _OTHERS_SHARE * (used + on_cpu(profiles))):
+        yield f"Other processes that the program started used {duration(used)} of CPU time (recorded only by --subprocesses)."
 
 
 def tick_stats(profiles: Sequence[ProfileData], verbose: bool = False) -> Iterator[str]:
@@ -77,7 +79,7 @@ def _waiting(profiles: Sequence[ProfileData]) -> Iterator[str]:
 
 
 def ready(profiles: Sequence[ProfileData]) -> int:
-    """How long main threads were ready and had no processor, in ns, if it is worth a word: of a program that had work to do, in
+    """How long main threads were ready without a processor, in ns, if it is worth a word: of a program that had work to do, in
     CPU mode. In wall mode it is a reason as others are."""
     without = sum(int(profile.stats.get("first_thread_ready_ns", 0)) for profile in profiles)
     little = max(_READY_NS, _READY_SHARE * elapsed(profiles))
@@ -88,7 +90,7 @@ def runs_little(profiles: Sequence[ProfileData]) -> bool:
     """Whether these are profiles of CPU time of a program that waited for most of the time."""
     if profiles[0].mode != "cpu" or "event" in profiles[0].header:
         return False
-    return on_cpu(profiles) < LITTLE_CPU * (elapsed(profiles) - ready(profiles))
+    return on_cpu(profiles) < LITTLE_CPU * (elapsed(profiles) - (ready(profiles) if len(profiles) == 1 else 0))
 
 
 def on_cpu(profiles: Sequence[ProfileData]) -> int:

@@ -25,7 +25,7 @@ from .paths import full_paths
 from .sources import lines_of
 from .tables import check_units, counted, heading
 from .text import amount, duration, fit, percent, place, readable
-from .tick_stats import elapsed, on_cpu, others, runs_little, tick_stats, warnings
+from .tick_stats import elapsed, on_cpu, runs_little, tick_stats, used_by_others, warnings
 from .whose import owners_of
 from .words import WORDS, in_words
 
@@ -76,14 +76,15 @@ class Why:
         self._squares: Counter[_Spot] = Counter()
         self._reasons: Counter[Tuple[_Spot, str]] = Counter()  # what it waited for, or that it ran; in wall mode
         self._reason_squares: Dict[Tuple[_Spot, str], float] = defaultdict(float)
-        self._holders: Counter[Tuple[_Spot, str, str]] = Counter()  # of those that waited for the GIL or a lock: who had it
+        self._holders: Counter[Tuple[_Spot, str, str]] = Counter()  # waits for the GIL or a lock, by holder
         self._holder_squares: Dict[Tuple[_Spot, str, str], float] = defaultdict(float)
+        big = any(profile.has_big_samples() for profile in self._profiles)
         for profile in self._profiles:
             spots: Dict[int, _Spot] = {}
             self._add(profile, spots, self._weights, profile.stack_sums(), 1)
             if profile.mode == "wall":
                 self._add_waits(profile, spots)
-            if profile.has_big_samples():
+            if big:
                 self._add(profile, spots, self._squares, profile.stack_squares(None), 0)
 
     def _add(self, profile: ProfileData, spots: Dict[int, _Spot], to: Counter[_Spot], sums: Sums, which: int) -> None:
@@ -150,7 +151,7 @@ class Why:
             share = f"{duration(on_cpu(self._all))} of {duration(elapsed(self._all))} elapsed"
             yield f"For most of the time it did not run: {share} was on CPU, which alone is shown below."
             yield "`spprof run --mode wall` says what it waited for."
-        yield from others(self._all)
+        yield from used_by_others(self._all)
         if self._whole.ticks < _FEW:
             yield f"That is few samples: a longer run, or `spprof run --rate 10000`, says more than {self._whole.ticks:,} can."
 
@@ -216,10 +217,10 @@ class Why:
 
     def _held(self, spots: Sequence[_Spot]) -> Iterator[str]:
         """Where the GIL or a lock was held, if most of the time of a place was waiting for it."""
-        reason = self._leading(spots)
+        reason, own = self._leading(spots), set(spots)
         of_place: Counter[str] = Counter()
         for (spot, why, name), ns in self._holders.items():
-            if spot in spots and why == reason and name:
+            if spot in own and why == reason and name:
                 of_place[name] += ns
         for name, ns in of_place.most_common(1):
             share = self._whole.share(ns, squares=sum(self._holder_squares[spot, reason, name] for spot in spots))
