@@ -20,7 +20,7 @@
 #define SCANNED_MOST 1024u /* slots of a set that is read whole; of a larger one slots are drawn */
 #define MISSES_MOST 1024u  /* empty slots drawn in a round */
 #define COST_PART 20u      /* a round takes at most this part of a processor */
-#define OWED_ROUNDS 4      /* more time than of so many rounds is not made up for: its tasks may be gone */
+#define OWED_MOST_NS 1e9   /* longer ago it was not these tasks, perhaps */
 #define COSTS_KEPT 8u      /* rounds whose costs are averaged */
 
 typedef struct {
@@ -38,7 +38,7 @@ static uint32_t drawn_most; /* of this round */
 static uint64_t each_ns;    /* what a task that is drawn costs, with its part of the round's own cost; 0: not known yet */
 static uint64_t listed;     /* how many tasks there are */
 static uint64_t random_state, last_ns, due_ns;
-static double owed; /* of the rounds so far: time of tasks that is in no sample */
+static double owed; /* of the rounds so far: ns that are in no sample yet, of a task in the mean */
 static spp_waiting_task waiting;
 
 static bool word(uint64_t *to, uintptr_t at) { return spp_os_read(to, at, sizeof *to) == 0; }
@@ -162,15 +162,14 @@ static bool have_round(uint64_t now) {
     if (drawn_n == 0) owed = 0; /* no task waits, and those that come later did not wait then */
     if (drawn_n == 0) return true;
     if (spp_task_rule.check != NULL) spp_task_rule.check();
-    const double passed = (double)(now - last_ns) * (double)listed, more = owed < passed ? owed : passed;
+    const double passed = (double)(now - last_ns), more = owed < passed ? owed : passed, of_each = (passed + more) / drawn_n;
     owed -= more;
-    uint64_t weight = (uint64_t)((passed + more) / drawn_n);
     for (uint32_t i = 0; i < drawn_n; i++) {
         spp_os_lock();
-        if (!sample(&drawn[i], weight)) owed += (double)weight;
+        if (!sample(&drawn[i], (uint64_t)(of_each * (double)listed))) owed += of_each;
         spp_os_unlock();
     }
-    if (owed > OWED_ROUNDS * passed) owed = OWED_ROUNDS * passed;
+    if (owed > OWED_MOST_NS) owed = OWED_MOST_NS;
     return true;
 }
 
