@@ -19,15 +19,19 @@ pytestmark = [
 ANSWERS = {
     "cpu": ("invoices.py", (), "why", r"1\. Month\.is_booked \(invoices\.py:\d+\) itself: [\d.]+%"),
     "lock": ("warehouse.py", WALL, "why",
-        r"1\. Stock\.take \(warehouse\.py:\d+\) itself: .* of it waiting for a lock\n +line \d+ .*with self\.lock:"),
-    "GIL": ("thumbnails.py", WALL, "why", r"(?s)1\. (shrink|picture).* of MainThread: .* waiting\s+for the\s+GIL"),
+        r"1\. Stock\.take \(warehouse\.py:\d+\) itself: .*\n +of it .* waiting for a lock\n"
+        r" +the lock was held meanwhile by Stock\.note \(warehouse\.py:\d+\): .*\n +of it .* at line \d+:\s+with self\.lock:"),
+    "GIL": ("thumbnails.py", WALL, "why",
+        r"(?s)\d\. (shrink|picture).* of MainThread: .* waiting\s+for\s+the\s+GIL\s+\(.*\s+held\s+by\s.*(shrink|picture)"),
     "loop": ("gateway.py", (), "why", r"1\. .*derived \(gateway\.py:\d+\)"),
     "import": ("convert.py", (), "why",
-        r"1\. _smoothed\S* \(tables/rates\.py:\d+\) itself: .*\n(.*\n)? +while tables\.rates is imported"),
+        r"1\. _smoothed\S* \(tables/rates\.py:\d+\) itself: (.*\n)+? +while tables\.rates is imported"),
     "child": ("archive.py", WALL, "why",
-        r"1\. subprocess, called by packed \(archive\.py:\d+\): .* of it (in input or output|waiting for a child process)"),
-    "input": ("ledger.py", (), "why", r"1\. Ledger\.line \(ledger\.py:\d+\) itself: .*\n +line \d+ .*self\.file\.read\(1\)"),
-    "memory": ("catalogue.py", (), "why", r"1\. Document\.add \(catalogue\.py:\d+\) itself: .*\n +line \d+ .*\+ page\]"),
+        r"1\. subprocess, called by packed \(archive\.py:\d+\): .*\n +of it .* (in input or output|waiting for a child process)"),
+    "input": ("ledger.py", (), "why",
+        r"1\. Ledger\.line \(ledger\.py:\d+\) itself: .*\n +of it .* line \d+:.*self\.file\.read\(1\)"),
+    "memory": ("catalogue.py", (), "why",
+        r"1\. Document\.add \(catalogue\.py:\d+\) itself: .*\n +of it .* line \d+:\s.*\+ page\]"),
     "library": ("search.py", (), "why", r"1\. re, called by is_in \(search\.py:\d+\)"),
 }  # fmt: skip
 

@@ -124,7 +124,7 @@ def test_the_line_with_its_text_and_collections(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["why"]) == 0
     text = capsys.readouterr().out
-    assert "     line 3 has 80.0% ±" in text and text.count(": return slow()\n") == 1
+    assert re.search(r"     of it 80\.0% ±\S+ at line 3: return slow", text) and text.count(": return slow()\n") == 1
     assert text.endswith("spprof report p.spprof; spprof open p.spprof\n") and "Garbage" not in text
     profile = profile_of(([MAIN], 100))
     profile._columns()["tick_stats"] = {"wall_ns": 100_000_000}

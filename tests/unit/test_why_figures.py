@@ -105,7 +105,7 @@ def test_each_figure_is_that_of_what_it_is_said_of(seed, processes):
             assert amount == words_of(1000 * sum(each[5] for each in of_reason)), (block, words)
             assert share == share_of(of_reason, everything)
             waits += 1
-        line, share = re.search(r"line (\d+) has ([\d.]+% ±[\d.]+)", block).groups()
+        share, line = re.search(r"of it ([\d.]+% ±[\d.]+) at line (\d+)", block).groups()
         assert share == share_of([each for each in place if each[2] == int(line)], everything)
         for share, amount in re.findall(r"while \S+ is imported: ([\d.]+% ±[\d.]+), (.* m?s)\n", block):
             imported = [each for each in place if each[3]]
@@ -130,7 +130,7 @@ def test_a_line_has_the_time_of_all_its_samples_while_modules_are_imported_or_no
     """Of one line two places in the code are one figure."""
     half = [("nap", "", 4, module, "sleep", 1000, 1) for module in ("", "/app/shop.py") for _ in range(60)]
     text = Why([Profile(profile_of([*half, *[("nap", "", 7, "", "sleep", 1000, 1)] * 80]))], ["p"], ()).text()
-    assert "line 4 has 60.0% ±" in text and "is imported" not in text
+    assert re.search(r"of it 60\.0% ±\S+ at line 4", text) and "is imported" not in text
 
 
 @pytest.mark.parametrize(

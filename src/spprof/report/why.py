@@ -267,7 +267,7 @@ class Why:
         share = self._share(its)
         if line and self._holds(share):
             text = lines_of(self._profiles, [(file, line)]).get((file, line), "")
-            said = f"     line {line} has {self._percent(share)}"
+            said = f"     of it {self._percent(share)} at line {line}"
             if text and len(said) + 2 + len(text) > _columns():
                 yield f"{said}:"
                 yield "       " + fit(text, _columns() - 7)
