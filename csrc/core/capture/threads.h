@@ -114,7 +114,8 @@ typedef struct {
      * (0: not read yet); how much of it was new, if the sample to be written is the first since that reading. */
     uint64_t ready_seen, ready_times, ready_ns;
     bool ready_read;
-    uint32_t waited, waited_n; /* the last reason that was no lack of a processor (0: none), and samples since then */
+    uint32_t waited, waited_n;          /* the last reason that was no lack of a processor (0: none), and samples since then */
+    uint32_t waited_on, waited_held_by; /* what was known of that wait */
     struct {
         uintptr_t place;
         int64_t lacks; /* ready time that its samples lack; negative: have too much */

@@ -186,7 +186,12 @@ static uint32_t reason_of(spp_thread *t, int64_t weight) {
 void spp_resolve_flush(spp_thread *t) {
     if (t->wall.repeats == 0) return;
     uint64_t weight = t->wall.off_ns > 0 ? (uint64_t)t->wall.off_ns : 0;
-    uint32_t reason = reason_of(t, (int64_t)weight);
+    const uint32_t reason = reason_of(t, (int64_t)weight);
+    if (t->wall.reason == t->wall.waited) {
+        t->wall.waited_on = t->wall.waits_on;
+        t->wall.waited_held_by = t->wall.held_by;
+    }
+    const bool same = reason == t->wall.reason, waited = reason == t->wall.waited;
     t->wall.ready_read = false;
     const spp_resolved_sample head = {.flags = (uint16_t)t->wall.flags,
                                       .count = t->wall.repeats,
@@ -194,9 +199,13 @@ void spp_resolve_flush(spp_thread *t) {
                                       .weight = weight,
                                       .label = t->wall.label,
                                       .reason = reason,
-                                      .waits_on = reason == t->wall.reason ? t->wall.waits_on : 0,
+                                      .waits_on = same     ? t->wall.waits_on
+                                                  : waited ? t->wall.waited_on
+                                                           : 0,
                                       .task = t->wall.task,
-                                      .held_by = reason == t->wall.reason ? t->wall.held_by : 0,
+                                      .held_by = same     ? t->wall.held_by
+                                                 : waited ? t->wall.waited_held_by
+                                                          : 0,
                                       .span = t->wall.span};
     if (hold || t->wall.cut)
         lose(t, t->wall.flags, SPP_LOSS_writer_behind, t->wall.repeats);
