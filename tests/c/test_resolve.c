@@ -282,7 +282,7 @@ static spp_reason written(spp_thread *t, uintptr_t place, spp_reason seen, int64
     t->wall.flags = SPP_SAMPLE_OFF_CPU;
     t->wall.leaf = place;
     t->wall.reason = seen;
-    t->wall.held_by = 7;
+    t->wall.held_by = seen == SPP_REASON_ready ? 0 : 7;
     t->wall.off_ns = off_ns;
     t->wall.ready_read = ready >= 0;
     t->wall.ready_ns = ready >= 0 ? (uint64_t)ready : 0;
@@ -292,7 +292,7 @@ static spp_reason written(spp_thread *t, uintptr_t place, spp_reason seen, int64
     CHECK_EQUAL(spp_resolved_now.sample_count, before + 1);
     const spp_resolved_sample *s = sample((unsigned)before);
     CHECK_EQUAL(s->weight, (uint64_t)off_ns);
-    CHECK_EQUAL(s->held_by, s->reason == seen ? 7u : 0u);
+    CHECK_EQUAL(s->held_by, s->reason == SPP_REASON_ready ? 0u : 7u); /* that of the wait, though its end was not seen */
     return (spp_reason)s->reason;
 }
 
