@@ -1,17 +1,17 @@
 """What held the GIL while others waited: programs in which that is known."""
 
 import json
-import platform
 import sysconfig
 
 import pytest
+from switches import core_of_linux
 
 from spprof.cli import main
 from spprof.model.records import UNPAIRED
 
 GIL = not sysconfig.get_config_var("Py_GIL_DISABLED")
 pytestmark = [
-    pytest.mark.skipif(platform.system() != "Linux", reason="only Linux says what a thread waits for"),
+    pytest.mark.skipif(not core_of_linux(), reason="only Linux says what a thread waits for"),
     pytest.mark.skipif(not GIL, reason="there is no GIL"),
 ]
 

@@ -3,14 +3,13 @@
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from switches import switch
+from switches import core_of_linux, switch
 
 NATIVE = Path(__file__).resolve().parent.parent / "native"
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ticks are no signals here")
+pytestmark = pytest.mark.skipif(not core_of_linux(), reason="ticks are no signals here")
 CLOCKS = ["auto", "signal", "timer"]
 HANDLERS_NEED = 2560  # STACK_NEED of csrc/os/linux/trigger.c
 
@@ -527,7 +526,7 @@ spprof.stop()
     assert int(ran.out) == 0
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="calls are wrapped on Linux alone")
+@pytest.mark.skipif(not core_of_linux(), reason="calls are wrapped on Linux alone")
 def test_functions_that_take_more_than_six_arguments_get_them_all(run_python, tmp_path):
     """Beyond six they are on the stack, on x86_64."""
     ran = run_python("-c", f"""

@@ -1,15 +1,15 @@
 """What held a lock while others waited for it: programs in which that is known."""
 
 import json
-import platform
 import sysconfig
 
 import pytest
+from switches import core_of_linux
 
 from spprof.cli import main
 
 GIL = not sysconfig.get_config_var("Py_GIL_DISABLED")
-pytestmark = pytest.mark.skipif(platform.system() != "Linux", reason="only Linux says what a thread waits for")
+pytestmark = pytest.mark.skipif(not core_of_linux(), reason="only Linux says what a thread waits for")
 
 # The lock is made before the profile begins. `keeps` has it at known times, from a call of its own to deep in others; `wants`
 # waits for it then, and says how long that was. They use pipes, so there is no other lock.

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from judging import UNKNOWN, adds_up, until_seen
-from switches import switch
+from switches import core_of_linux, switch
 from wine import WINE
 
 from spprof import Profile
@@ -409,7 +409,7 @@ def test_what_symbolize_refuses(run_python, tmp_path):
         assert done.returncode == 2 and words in done.stderr and "Traceback" not in done.stderr
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere calls have no wrappers")
+@pytest.mark.skipif(not core_of_linux(), reason="elsewhere calls have no wrappers")
 def test_a_call_shows_as_the_function_that_was_called(run_python, tmp_path):
     """What it goes through is ours, and shown to nobody."""
     ran = run_python("-c", f"""

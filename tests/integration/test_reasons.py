@@ -2,19 +2,19 @@
 
 import json
 import os
-import platform
 import sys
 import sysconfig
 
 import pytest
 from ran import TARGETS
+from switches import core_of_linux
 
 import spprof
 from spprof import Profile
 from spprof.cli import main
 from spprof.report.waits import waits
 
-pytestmark = pytest.mark.skipif(platform.system() != "Linux", reason="only Linux says what a thread waits for")
+pytestmark = pytest.mark.skipif(not core_of_linux(), reason="only Linux says what a thread waits for")
 GIL = not sysconfig.get_config_var("Py_GIL_DISABLED")
 REASONS = {
     "waits_sleep": "sleep",

@@ -8,10 +8,10 @@ import sys
 import sysconfig
 
 import pytest
-from switches import switch
+from switches import core_of_linux, switch
 from test_calls import NATIVE, compiled, rounds, tool
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ticks are no signals here")
+pytestmark = pytest.mark.skipif(not core_of_linux(), reason="ticks are no signals here")
 
 START = """
 import ctypes, json, os, signal, sys, threading, time, spprof

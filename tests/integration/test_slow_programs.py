@@ -2,15 +2,15 @@
 
 import re
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
+from switches import core_of_linux
 
 SLOW = Path(__file__).resolve().parents[2] / "examples" / "slow"
 WALL = ("--mode", "wall")
 pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="why a thread waits is known on Linux alone"),
+    pytest.mark.skipif(not core_of_linux(), reason="why a thread waits is known on Linux alone"),
     pytest.mark.skipif(not SLOW.is_dir(), reason="the tests were taken out of the tree"),
     pytest.mark.statistical("the place has most of the time by far; a machine so full that it has not may fail"),
 ]

@@ -5,6 +5,7 @@ import platform
 from pathlib import Path
 
 import pytest
+from switches import core_of_linux
 from wine import WINE
 
 TARGETS = Path(__file__).resolve().parent.parent / "targets"
@@ -326,7 +327,7 @@ def test_a_thread_that_blocks_every_signal_has_its_weight(run_once):
         assert ran.profile.whole("normal").unknown_share < (0.5 if ran.profile.clock == "perf-user" else 1e-9)
 
 
-@pytest.mark.skipif(platform.system() != "Linux", reason="other systems' ticks are no signals to threads")
+@pytest.mark.skipif(not core_of_linux(), reason="other systems' ticks are no signals to threads")
 def test_a_thread_that_blocks_no_signal_any_more_has_the_clock_of_the_run_again(run_python, tmp_path):
     """By its samples: those of the timer that served it meanwhile are marked as taken at the kernel's tick."""
     ran = run_python("-c", f"""
@@ -361,7 +362,7 @@ spprof.stop()
 
 
 @pytest.mark.statistical("not by chance: a timer gives at most 500 in its time and others 5,000, where 2,000 separate them")
-@pytest.mark.skipif(platform.system() != "Linux", reason="other systems' ticks are no signals to threads")
+@pytest.mark.skipif(not core_of_linux(), reason="other systems' ticks are no signals to threads")
 def test_a_thread_that_blocks_no_signal_any_more_has_the_rate_of_the_run_again(run_python, tmp_path):
     ran = run_python("-c", f"""
 import json, signal, sys, time, spprof
@@ -465,7 +466,7 @@ print(json.dumps({"stats": spprof.stats()}))
 """
 
 
-@pytest.mark.skipif(platform.system() != "Linux", reason="the clock `signal` is Linux's")
+@pytest.mark.skipif(not core_of_linux(), reason="the clock `signal` is Linux's")
 @pytest.mark.statistical(
     "none by chance: 0.76 to 1.00 of the ticks were taken, the least beside 20 others on two processors; looks as rare as at "
     "threads that all wait for one took 0.31 to 0.50"

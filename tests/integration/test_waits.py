@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from ran import runner
 from refused import CALLS
+from switches import core_of_linux
 from test_calls import tool
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -18,7 +19,7 @@ SOURCE, TARGET, REFUSED = ROOT / "bench" / "calls.c", ROOT / "bench" / "targets"
 FEW, MANY = 1_400, 20_000
 KERNEL = tuple(int(part) for part in re.findall(r"\d+", platform.release())[:2])
 KINDS = ["nanosleep", "select", "futex", "semaphore", "poll", "epoll_wait", "recv"]
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere ticks are no signals")
+pytestmark = pytest.mark.skipif(not core_of_linux(), reason="elsewhere ticks are no signals")
 
 
 def what_became_of_them(folder, library, times, *around):
