@@ -21,9 +21,11 @@
 
 #include "emulated.h"
 #include "os/clock.h"
+#include "os/linux/linux.h"
 #include "os/memory.h"
 #include "os/threads.h"
 #include "os/waits.h"
+#include "processes.h"
 
 #define PATIENCE_NS 60000000000u
 
@@ -102,9 +104,12 @@ static bool is_at(uintptr_t address, const void *object) {
     return object == NULL ? address == 0 : address - (uintptr_t)object < sizeof mutex;
 }
 
+/* valgrind makes a thread's calls on a stack of its own, which is not to be taken for the thread's. */
+static bool has_registers;
+
 static bool is_expected(size_t i, const spp_os_wait *wait) {
     return wait->reason == cases[i].reason && wait->fd == (cases[i].fd != NULL ? *cases[i].fd : -1) &&
-           is_at(wait->address, cases[i].address) && wait->pc != 0 && wait->sp != 0 &&
+           is_at(wait->address, cases[i].address) && (wait->pc != 0) == has_registers && (wait->sp != 0) == has_registers &&
            has_two(wait) == (cases[i].call == polls_two || cases[i].call == selects_two);
 }
 
@@ -122,6 +127,17 @@ static void test_each_wait_is_known(void) {
         CHECK(is_at(wait.address, cases[i].address));
         CHECK(has_two(&wait) == (cases[i].call == polls_two || cases[i].call == selects_two));
         if (!is_expected(i, &wait)) printf("case %zu\n", i);
+    }
+}
+
+/* Where /proc has an emulator's calls and registers, nothing is said of any thread: the numbers are of other calls, and its stack
+ * may be gone while it is read. */
+static void test_no_wait_is_claimed(void) {
+    for (size_t i = 0; i < CASES; i++) {
+        while (atomic_load(&tids[i]) == 0 || !spp_linux_thread_waits(tids[i])) spp_os_sleep_until(spp_os_now_ns() + 1000000);
+        spp_os_wait wait = spp_os_thread_waits(tids[i]);
+        CHECK(wait.reason == SPP_REASON_running || wait.reason == SPP_REASON_ready);
+        CHECK(wait.fd == -1 && wait.several_n == 0 && wait.address == 0 && wait.pc == 0 && wait.sp == 0);
     }
 }
 
@@ -159,8 +175,9 @@ int main(void) {
         pthread_t thread;
         CHECK(pthread_create(&thread, NULL, run, (void *)i) == 0 && pthread_detach(thread) == 0);
     }
-    if (is_emulated())
-        printf("emulated: the kernel shows the emulator's waits\n");
+    has_registers = !check_valgrind();
+    if (is_emulated() && has_registers)
+        test_no_wait_is_claimed();
     else
         test_each_wait_is_known();
     test_descriptors_have_names(file);

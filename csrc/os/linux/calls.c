@@ -225,11 +225,8 @@ static bool noted_elsewhere(bool trapped) {
  * main thread. The main thread's call is then restarted, and no tick there could end it. So the main thread is sent a nudge. */
 void spp_os_signals_care(void) {
     static bool before;
-    uintptr_t pc, sp;
     bool waits = has_note();
-    if (waits && before && spp_os_thread_where(getpid(), &pc, &sp) == 0) {
-        spp_linux_nudge(getpid());
-    }
+    if (waits && before && spp_linux_thread_waits(getpid())) spp_linux_nudge(getpid());
     before = waits;
 }
 

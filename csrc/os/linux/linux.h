@@ -92,6 +92,8 @@ ssize_t spp_linux_task_read_here(int32_t tid, const char *name, char *to, size_t
  * files. And so read one that is not empty. */
 void spp_linux_with_files(void (*job)(void *arg), void *arg);
 bool spp_linux_task_text(int32_t tid, const char *name, char *to, size_t size);
+/* Whether a thread waits in the kernel, in whosever call: also where an emulator hides the thread's own. Our threads. */
+bool spp_linux_thread_waits(int32_t tid);
 /* The signals a thread blocks. False: the thread has ended. */
 bool spp_linux_task_blocked(int32_t tid, uint64_t *mask);
 /* Whether a debugger is attached to this process. */

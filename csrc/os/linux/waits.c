@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/select.h>
@@ -186,14 +187,50 @@ static void classify(const call *c, spp_os_wait *wait) {
     }
 }
 
+/* ---- whose calls and registers the file has. Under an emulator they are the emulator's: numbers of another system, and a stack
+ * that is not the thread's own. */
+
+enum { UNKNOWN, NEITHER, CALLS, BOTH };
+
+/* The thread reads the file about itself, and so it has to show that read, made on this stack. */
+static void look_at_own(void *arg) {
+    enum { NEAR = 65536 };
+    char text[256];
+    uintptr_t pc, sp, here = (uintptr_t)__builtin_frame_address(0);
+    call c = {0};
+    int *whose = arg;
+    if (spp_linux_task_read_here(spp_os_tid(), "syscall", text, sizeof text) <= 0 || !parse(text, &c, &pc, &sp)) return;
+    bool calls = c.number == SYS_read && c.arguments[1] == (uintptr_t)text && c.arguments[2] == sizeof text - 1;
+    *whose = !calls ? NEITHER : sp < here && here - sp < NEAR ? BOTH : CALLS;
+}
+
+/* Any thread of ours. What was not found out, as the file could not be read, is asked again. */
+static int whose(void) {
+    static atomic_int known;
+    int now = atomic_load_explicit(&known, memory_order_relaxed);
+    if (now != UNKNOWN) return now;
+    spp_linux_with_files(look_at_own, &now);
+    atomic_store_explicit(&known, now, memory_order_relaxed);
+    return now;
+}
+
+bool spp_linux_thread_waits(int32_t tid) {
+    char text[256];
+    uintptr_t pc, sp;
+    call c = {0};
+    return spp_linux_task_text(tid, "syscall", text, sizeof text) && parse(text, &c, &pc, &sp);
+}
+
 spp_os_wait spp_os_thread_waits(int32_t tid) {
     spp_os_wait wait = {.fd = -1};
     char text[256];
     call c = {0};
     if (!spp_linux_task_text(tid, "syscall", text, sizeof text)) return wait;
-    if (parse(text, &c, &wait.pc, &wait.sp))
-        classify(&c, &wait);
-    else if (strncmp(text, "running", 7) == 0)
+    if (parse(text, &c, &wait.pc, &wait.sp)) {
+        int known = whose();
+        if (known == CALLS || known == BOTH) classify(&c, &wait);
+        if (known != BOTH) wait.pc = wait.sp = 0;
+    } else if (strncmp(text, "running", 7) == 0)
         wait.reason = SPP_REASON_ready;
     return wait;
 }
