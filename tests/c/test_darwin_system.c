@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +22,7 @@
 #include "os/objects.h"
 #include "os/posix/posix.h"
 #include "os/process.h"
+#include "os/slots.h"
 #include "os/suspend/suspend.h"
 #include "os/threads.h"
 #include "os/worker.h"
@@ -104,6 +106,26 @@ static void paths(void) {
     close(fd);
 }
 
+/* A file's text is read whole or not at all. No inode is held, and no thread has descriptors of its own. */
+static void files(void) {
+    static const char text[] = "one\ntwo\n";
+    size_t n = 0;
+    char name[] = "/tmp/spprof-test-XXXXXX";
+    int fd = mkstemp(name);
+    CHECK_EQUAL(write(fd, text, sizeof text), sizeof text);
+    char *read = spp_os_file_text(name, sizeof text, &n);
+    CHECK(read != NULL && n == sizeof text && memcmp(read, text, n) == 0);
+    spp_os_pages_free(read, n);
+    CHECK(spp_os_file_text(name, sizeof text - 1, &n) == NULL);
+    unlink(name);
+    CHECK(spp_os_file_text(name, sizeof text, &n) == NULL);
+    CHECK(spp_os_file_hold(fd) == NULL);
+    spp_os_file_release(NULL);
+    CHECK(!spp_os_own_files(fd));
+    CHECK_EQUAL(lseek(fd, 0, SEEK_END), sizeof text); /* still open here */
+    close(fd);
+}
+
 /* ---- clocks */
 
 /* By the time base that the first test gave: 125/3, as on Apple's own processors, so now_ns counts 125 for 3 ticks. */
@@ -130,6 +152,25 @@ static void clocks(void) {
     while (spp_os_own_cpu_ns() < own + 2000000) {}
     CHECK(spp_os_process_cpu_ns() >= all + 2000000);
     CHECK(spp_os_cycles() != 0);
+}
+
+/* What a child used, as wait4 gives it: both are the kernel's, in whole microseconds for each of user and system. */
+static void childrens_time(void) {
+    uint64_t before = spp_os_children_cpu_ns();
+    pid_t child = fork();
+    if (child == 0) {
+        while (spp_os_process_cpu_ns() < 20000000) {}
+        _exit(0);
+    }
+    struct rusage used;
+    int status = -1;
+    CHECK_EQUAL(wait4(child, &status, 0, &used), child);
+    CHECK_EQUAL(status, 0);
+    int64_t of_child = (int64_t)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000000000 +
+                       (int64_t)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) * 1000;
+    int64_t wrong = (int64_t)(spp_os_children_cpu_ns() - before) - of_child;
+    CHECK(of_child > 10000000);
+    CHECK(wrong >= -4000 && wrong <= 4000);
 }
 
 /* ---- our own threads */
@@ -239,6 +280,47 @@ static void forks(void) {
     CHECK_EQUAL(fake_count(FAKE_semaphore_create), 0);
     fake_reset();
     (void)spp_os_threads(count, NULL);
+}
+
+/* What macOS does not say, or does not need: each function says so, and changes nothing. */
+static void not_known(void) {
+    uint64_t ns = 5, times = 7;
+    CHECK_EQUAL(spp_os_thread_ready(spp_os_tid(), &ns, &times), -1);
+    CHECK_EQUAL(ns, 5);
+    CHECK_EQUAL(times, 7);
+    CHECK(spp_os_is_first_thread());
+    CHECK_EQUAL(spp_os_own_place((uintptr_t)&ns), 0);
+    char *pages = spp_os_pages(4096);
+    pages[0] = 'x';
+    CHECK(spp_os_pages_grow(pages, 4096, 4096) == NULL);
+    CHECK_EQUAL(pages[0], 'x'); /* nothing has moved */
+    spp_os_pages_free(pages, 4096);
+}
+
+static void *stack_of_it(void *arg) {
+    *(spp_os_stack *)arg = spp_os_stack_limits();
+    return arg;
+}
+
+/* A thread's stack is the memory that it was given; ours has our variables. */
+static void stacks(void) {
+    char here;
+    spp_os_stack given = {0, 0};
+    spp_os_stack own = spp_os_stack_limits();
+    CHECK(own.low < (uintptr_t)&here && (uintptr_t)&here < own.end);
+    pthread_attr_t attributes;
+    pthread_t other;
+    size_t size = 1 << 20;
+    char *pages = spp_os_pages(size);
+    pthread_attr_init(&attributes);
+    CHECK_EQUAL(pthread_attr_setstack(&attributes, pages, size), 0);
+    CHECK_EQUAL(pthread_create(&other, &attributes, stack_of_it, &given), 0);
+    pthread_join(other, NULL);
+    /* The C library may keep some of it for itself, at the end. */
+    CHECK_EQUAL(given.low, (uintptr_t)pages);
+    CHECK(given.end <= (uintptr_t)pages + size && given.end > (uintptr_t)pages + size / 2);
+    pthread_attr_destroy(&attributes);
+    spp_os_pages_free(pages, size);
 }
 
 /* What the tests above take for granted is refused, in a child that knows nothing yet: no time base is x86_64's, no id is none,
@@ -548,10 +630,14 @@ int main(void) {
     slots_are_proved();
     memory();
     paths();
+    files();
     clocks();
+    childrens_time();
     workers();
     locks();
     forks();
+    not_known();
+    stacks();
     images();
     the_loader();
     damaged_images();
