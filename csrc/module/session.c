@@ -335,7 +335,7 @@ int spp_session_begin(PyObject *module, PyObject *session, spp_options *options,
     int turned = turn(SPP_RUN_NONE, SPP_RUN_STARTING);
     if (turned <= 0) return turned;
     calls_now = calls;
-    if (hook_end() != 0 || attach(module, session) != 0 || spp_calling_enter(options->calls) != 0 ||
+    if (hook_end() != 0 || attach(module, session) != 0 || spp_calling_enter((spp_calls_which)options->calls) != 0 ||
         spp_hot_enter(options->calls == SPP_CALLS_HOT) != 0 || spp_timing_enter(options->times) != 0 ||
         spp_executing_enter(options->lines) != 0 || spp_exceptions_enter(options->exceptions) != 0 ||
         spp_importing_enter(options->imports) != 0 || spp_adapting_enter(options->specialization) != 0 ||
