@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
+import sys
 
 import pytest
 
+if sys.platform != "linux":
+    pytest.skip("spprof reads other processes on Linux alone", allow_module_level=True)
 from spprof.outside.coroutines import Chain
 from spprof.outside.dump import Dump, Thread
 from spprof.outside.stacks import Frame

@@ -17,6 +17,8 @@ from types import SimpleNamespace
 
 import pytest
 
+if sys.platform != "linux":
+    pytest.skip("spprof reads other processes on Linux alone", allow_module_level=True)
 from spprof.outside import calls, coroutines, imports, interpreter, locks, stacks, tasks, values
 from spprof.outside.dump import Dump, Thread
 from spprof.outside.elf import Symbols
