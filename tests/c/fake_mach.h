@@ -215,6 +215,10 @@ int fake_getpath(int fd, char *to);
 #endif
 
 int pthread_getattr_np(pthread_t thread, pthread_attr_t *attributes); /* Linux's, which needs _GNU_SOURCE */
+#ifdef __APPLE__ /* tools/macos compares what is declared here with what is there */
+void *pthread_get_stackaddr_np(pthread_t thread);
+size_t pthread_get_stacksize_np(pthread_t thread);
+#else
 static inline char *fake_stack(pthread_t thread, size_t *size) {
     pthread_attr_t attributes;
     void *start = NULL;
@@ -235,6 +239,7 @@ static inline size_t pthread_get_stacksize_np(pthread_t thread) {
     (void)fake_stack(thread, &size);
     return size;
 }
+#endif
 int pthread_set_qos_class_self_np(qos_class_t qos_class, int relative_priority);
 
 #endif

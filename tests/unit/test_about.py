@@ -36,6 +36,7 @@ def test_every_field_with_every_value_is_shown_or_refused_by_name(kind, tmp_path
     look_at(with_block(kind, right))
     path, refused = tmp_path / "odd.spprof", 0
     for key in [*known, "unknown"]:
+        commands = True  # of each field with the first value that is refused
         for value in ODD:
             content = with_block(kind, {**right, key: value})
             try:
@@ -43,6 +44,9 @@ def test_every_field_with_every_value_is_shown_or_refused_by_name(kind, tmp_path
             except BadFile as error:
                 assert key in str(error) or (key == "losses" and "the losses" in str(error)), (key, value, error)
                 refused += 1
+                if not commands:
+                    continue
+                commands = False
                 path.write_bytes(content)
                 assert main(["report", str(path)]) == 2 and main(["convert", str(path), "-f", "collapsed", "-o", "-"]) == 2
                 assert "Traceback" not in capsys.readouterr().err

@@ -123,6 +123,7 @@ static const uint16_t of_threads[] = {SYS_clock_gettime,
 /* Calls that may fail. Without /proc only Python's threads are known; without timers samples are taken at once. */
 static const uint16_t of_threads_may_fail[] = {
     SYS_openat,
+    SYS_pipe2,
     SYS_getdents64,
     SYS_prlimit64,
     SYS_timer_create,

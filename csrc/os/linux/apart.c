@@ -30,12 +30,14 @@ static void close_all(int first, int last) {
 bool spp_linux_own_table(int but) {
     struct rlimit limit;
     int above = but < 0 ? 0 : but + 1;
+    spp_linux_reads_in_table(false);
     if (syscall(SYS_CLOSE_RANGE, (unsigned)above, ~0u, CLOSE_UNSHARE) != 0) { /* it does not copy them at all */
         if (unshare(CLONE_FILES) != 0) return false;
         int most = getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < (1 << 20) ? (int)limit.rlim_cur : 1 << 20;
         close_all(above, most - 1);
     }
     close_all(0, but - 1);
+    spp_linux_reads_in_table(true);
     return true;
 }
 
@@ -100,6 +102,7 @@ static void end_apart(void) {
 
 static void begin_apart(void) {
     apart.process = getpid();
+    spp_linux_reads_apart = spp_linux_apart;
     apart.state = BEGINS;
     apart.worker = spp_os_worker_start("spprof-files", true, apart_body, NULL);
     if (apart.worker == NULL) return;

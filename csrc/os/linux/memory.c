@@ -32,9 +32,9 @@ __attribute__((no_sanitize("address", "thread"))) static void copy_bytes(uint8_t
     for (size_t i = 0; i < n; i++) to[i] = from[i];
 }
 
-/* Without process_vm_readv: probes each page, then copies. Another thread may unmap it in between, which cannot be avoided if the
- * kernel does not allow that call (seccomp, old containers). The program's threads always read this way: a filter may end the
- * program for a call that it never makes itself, and what they read, running code or a code object being freed, stays mapped. */
+/* Probes each page, then copies. Another thread may unmap it in between. The program's threads always read this way: a filter may
+ * end the program for a call that it never makes itself, and what they read, running code or a code object being freed, stays
+ * mapped. */
 static int read_by_probe(void *to, uintptr_t addr, size_t n) {
     uintptr_t end = addr + n;
     if (end < addr) return -1;
@@ -45,9 +45,53 @@ static int read_by_probe(void *to, uintptr_t addr, size_t n) {
     return 0;
 }
 
+/* ---- without process_vm_readv (seccomp, old containers), our threads read through a pipe: the kernel copies there, too */
+
+static _Thread_local spp_os_reader pipe_here; /* of threads with their own table of descriptors, till they end */
+static _Thread_local bool has_pipe;
+
+void (*_Atomic spp_linux_reads_apart)(void (*job)(void *arg), void *arg);
+
+/* The first use of a thread-local variable may allocate, and the program's allocator may open files: not in a table of ours. */
+void spp_linux_reads_in_table(bool own) {
+    has_pipe = false;
+    has_pipe = own && !vm_readv_works && spp_os_reader_open(&pipe_here) == 0;
+}
+
+typedef struct {
+    uint8_t *to;
+    uintptr_t addr;
+    size_t n;
+    bool tried;
+    int gave;
+} pipe_copy;
+
+static void copy_by_pipe(void *arg) {
+    enum { MOST = 4096 };
+    pipe_copy *c = arg;
+    c->tried = has_pipe;
+    c->gave = has_pipe ? 0 : -1;
+    for (size_t done = 0, part; c->gave == 0 && done < c->n; done += part) {
+        part = c->n - done < MOST ? c->n - done : MOST;
+        c->gave = spp_os_reader_read(&pipe_here, c->to + done, c->addr + done, part);
+    }
+}
+
+/* One of our threads, of which one may have failed to get its own table: then by the probe. */
+static int read_by_pipe(void *to, uintptr_t addr, size_t n) {
+    pipe_copy copy = {to, addr, n, false, -1};
+    void (*apart)(void (*job)(void *arg), void *arg) = spp_linux_reads_apart;
+    if (has_pipe || apart == NULL)
+        copy_by_pipe(&copy);
+    else
+        apart(copy_by_pipe, &copy);
+    return copy.tried ? copy.gave : read_by_probe(to, addr, n);
+}
+
 int spp_os_read(void *to, uintptr_t addr, size_t n) {
     if (spp_at_fault()) return -1;
-    if (!vm_readv_works || !spp_posix_on_worker()) return read_by_probe(to, addr, n);
+    if (!spp_posix_on_worker()) return read_by_probe(to, addr, n);
+    if (!vm_readv_works) return read_by_pipe(to, addr, n);
     struct iovec local = {.iov_base = to, .iov_len = n};
     struct iovec remote = {.iov_base = (void *)addr, .iov_len = n};
     ssize_t got = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);

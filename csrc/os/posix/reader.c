@@ -27,8 +27,10 @@ int spp_os_reader_open(spp_os_reader *reader) {
 }
 
 int spp_os_reader_read(const spp_os_reader *reader, void *to, uintptr_t addr, size_t n) {
-    if (write(reader->to, (const void *)addr, n) != (ssize_t)n) return -1;
-    return read(reader->from, to, n) == (ssize_t)n ? 0 : -1;
+    if (write(reader->to, (const void *)addr, n) == (ssize_t)n) return read(reader->from, to, n) == (ssize_t)n ? 0 : -1;
+    char left[64]; /* what came before the fault; and a kernel may keep a place in the pipe for each that failed */
+    while (read(reader->from, left, sizeof left) > 0) {}
+    return -1;
 }
 
 void spp_os_reader_close(spp_os_reader *reader) {
