@@ -4,6 +4,8 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define BELOW 65536
 #define PATTERN 0xa5
@@ -82,3 +84,14 @@ int handle(int signum) {
 /* How often it ran, and there. */
 int times(void) { return noted; }
 int times_there(void) { return there; }
+
+/* Whether the kernel itself calls that handler. */
+int kernel_has(int signum) {
+    struct {
+        void (*handler)(int);
+        unsigned long flags;
+        void (*restorer)(void);
+        unsigned long mask;
+    } now = {0};
+    return syscall(SYS_rt_sigaction, signum, NULL, &now, sizeof now.mask) == 0 && now.handler == note;
+}
