@@ -339,6 +339,38 @@ static void test_what_is_not_known_stays_as_it_was_seen(void) {
     CHECK(sum >= 99 * MS);
 }
 
+/* A wait whose end was not seen has the holder that was known last, and at its own place alone. */
+static void test_the_holder_of_a_wait_that_was_over(void) {
+    spp_thread *t = begin(8, 5);
+    (void)written(t, 0x1000, SPP_REASON_lock, MS, 0);
+    spp_os_lock();
+    t->wall.held_by = 8; /* another thread took it, and no sample was due until the wait was over */
+    spp_resolve_flush(t);
+    spp_os_unlock();
+    unsigned turned = 0;
+    for (uintptr_t place = 0x1000; place <= 0x2000; place += 0x1000) {
+        for (int i = 0; i < 40; i++) {
+            uint64_t before = spp_resolved_now.sample_count;
+            spp_os_lock();
+            t->wall.waited_n = 0;
+            t->wall.repeats = 1;
+            t->wall.leaf = place;
+            t->wall.reason = SPP_REASON_ready;
+            t->wall.held_by = 0;
+            t->wall.off_ns = MS;
+            t->wall.ready_read = true;
+            t->wall.ready_ns = 0;
+            spp_resolve_flush(t);
+            spp_os_unlock();
+            const spp_resolved_sample *s = sample((unsigned)before);
+            if (s->reason != SPP_REASON_lock) continue;
+            turned++;
+            CHECK_EQUAL(s->held_by, place == 0x1000 ? 8 : 0);
+        }
+    }
+    CHECK(turned > 40);
+}
+
 int main(void) {
     table = malloc(TABLE);
     fill_table();
@@ -353,5 +385,6 @@ int main(void) {
     test_as_much_time_is_ready_as_was_counted_there();
     test_less_time_is_ready_than_was_seen();
     test_what_is_not_known_stays_as_it_was_seen();
+    test_the_holder_of_a_wait_that_was_over();
     return check_done();
 }

@@ -93,6 +93,7 @@ static void begin_wall(spp_thread_wall *w, uint64_t now, uint64_t cpu) {
     w->ready_times = w->ready_ns = 0;
     w->ready_read = false;
     w->waited = w->waited_n = w->waited_on = w->waited_held_by = 0;
+    w->waited_leaf = 0;
     memset(w->places, 0, sizeof w->places);
 }
 

@@ -116,6 +116,7 @@ typedef struct {
     bool ready_read;
     uint32_t waited, waited_n;          /* the last reason that was no lack of a processor (0: none), and samples since then */
     uint32_t waited_on, waited_held_by; /* what was known of that wait */
+    uintptr_t waited_leaf;              /* and where it was */
     struct {
         uintptr_t place;
         int64_t lacks; /* ready time that its samples lack; negative: have too much */
