@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "emulated.h"
 #include "os/files.h"
 #include "os/linux/linux.h"
 #include "os/memory.h"
@@ -106,7 +107,7 @@ static void test_a_reader_after_many_faults(void) {
 
 int main(void) {
     test_a_reader_after_many_faults();
-    for (int own = 0; own < 2 && !check_valgrind(); own++) {
+    for (int own = 0; own < 2 && !check_valgrind() && !is_emulated(); own++) {
         pid_t pid = check_fork();
         int status = -1;
         if (pid == 0) exit(child(own == 1));

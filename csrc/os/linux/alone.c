@@ -123,7 +123,6 @@ static const uint16_t of_threads[] = {SYS_clock_gettime,
 /* Calls that may fail. Without /proc only Python's threads are known; without timers samples are taken at once. */
 static const uint16_t of_threads_may_fail[] = {
     SYS_openat,
-    SYS_pipe2,
     SYS_getdents64,
     SYS_prlimit64,
     SYS_timer_create,
@@ -147,6 +146,9 @@ static const uint16_t of_threads_may_fail[] = {
 #endif
 };
 
+/* Where process_vm_readv is refused. */
+static const uint16_t of_reads_may_fail[] = {SYS_pipe2};
+
 #define ALLOWS(filter, calls, may_fail) \
     ((filter) != NULL && spp_linux_filter_allows(filter, calls, sizeof(calls) / sizeof *(calls), may_fail))
 
@@ -154,7 +156,8 @@ static void confine_by_filter(const struct sock_fprog *filter, bool all) {
     if (!spp_linux_signals_own()) return; /* a child that shares our memory */
     if (!ALLOWS(filter, of_the_free, false)) atomic_store(&spp_linux_confined, true);
     if (!ALLOWS(filter, of_looks, false)) atomic_store(&spp_linux_blinded, true);
-    bool threads = ALLOWS(filter, of_threads, false) && ALLOWS(filter, of_threads_may_fail, true);
+    bool threads = ALLOWS(filter, of_threads, false) && ALLOWS(filter, of_threads_may_fail, true) &&
+                   (!spp_linux_reads_by_pipe() || ALLOWS(filter, of_reads_may_fail, true));
     if (!threads) atomic_store(&spp_linux_barred, true);
     bool handlers = ALLOWS(filter, of_handlers, false) && (!spp_linux_perf_used() || ALLOWS(filter, of_perf_handlers, false));
     int saved = errno;

@@ -94,6 +94,8 @@ void spp_linux_with_files(void (*job)(void *arg), void *arg);
 bool spp_linux_task_text(int32_t tid, const char *name, char *to, size_t size);
 /* A thread of ours, before it has its own table of descriptors and then: guarded reads may need a pipe in it. */
 void spp_linux_reads_in_table(bool own);
+/* Whether they do. */
+bool spp_linux_reads_by_pipe(void);
 /* Runs a job on a thread that has its own table. NULL: there was none yet. */
 extern void (*_Atomic spp_linux_reads_apart)(void (*job)(void *arg), void *arg);
 /* Whether a thread waits in the kernel, in whosever call: also where an emulator hides the thread's own. Our threads. */

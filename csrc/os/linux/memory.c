@@ -50,6 +50,8 @@ static int read_by_probe(void *to, uintptr_t addr, size_t n) {
 static _Thread_local spp_os_reader pipe_here; /* of threads with their own table of descriptors, till they end */
 static _Thread_local bool has_pipe;
 
+bool spp_linux_reads_by_pipe(void) { return !vm_readv_works; }
+
 void (*_Atomic spp_linux_reads_apart)(void (*job)(void *arg), void *arg);
 
 /* The first use of a thread-local variable may allocate, and the program's allocator may open files: not in a table of ours. */

@@ -1,6 +1,9 @@
 /* Reads memory through a pipe: write() fails where a plain read would fault. */
 #include <fcntl.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
 
 #include "os/memory.h"
 
@@ -26,8 +29,17 @@ int spp_os_reader_open(spp_os_reader *reader) {
     return 0;
 }
 
+/* Not by write() on Linux: AddressSanitizer would report a read of memory that was freed. */
+static ssize_t copy_in(int to, uintptr_t addr, size_t n) {
+#ifdef __linux__
+    return syscall(SYS_write, to, addr, n);
+#else
+    return write(to, (const void *)addr, n);
+#endif
+}
+
 int spp_os_reader_read(const spp_os_reader *reader, void *to, uintptr_t addr, size_t n) {
-    if (write(reader->to, (const void *)addr, n) == (ssize_t)n) return read(reader->from, to, n) == (ssize_t)n ? 0 : -1;
+    if (copy_in(reader->to, addr, n) == (ssize_t)n) return read(reader->from, to, n) == (ssize_t)n ? 0 : -1;
     char left[64]; /* what came before the fault; and a kernel may keep a place in the pipe for each that failed */
     while (read(reader->from, left, sizeof left) > 0) {}
     return -1;
