@@ -9,7 +9,7 @@ wine_begin() {
   export WINEPREFIX=$1 WINEDEBUG=-all
   mkdir -p "$WINEPREFIX"
   exec 9>"$WINEPREFIX.lock"
-  flock 9
+  flock -w 1800 9 || { echo "wine: another run has kept $WINEPREFIX for half an hour" >&2; exit 1; }
   if [ ! -e "$WINEPREFIX/made" ]; then
     "$wine" wineboot -i </dev/null 2>&1 9>&- | cat
     "$wine" reg add 'HKCU\Software\Wine' /v Version /d win10 /f </dev/null 2>&1 9>&- | cat >/dev/null
@@ -19,5 +19,6 @@ wine_begin() {
   mkfifo "$WINEPREFIX.waits"
   exec 8<>"$WINEPREFIX.waits" # what reads there waits until nobody has this descriptor
   "$wine" cmd /c 'set /p x=' <"$WINEPREFIX.waits" >/dev/null 2>&1 8>&- 9>&- &
-  trap "kill $! 2>/dev/null || true" EXIT
+  # The next one to take the lock must not meet the end of this server.
+  trap "kill $! 2>/dev/null || true; timeout 30 '$(command -v wineserver || echo /usr/lib/wine/wineserver)' -w 2>/dev/null || true" EXIT
 }
