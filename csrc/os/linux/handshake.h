@@ -58,6 +58,7 @@ typedef struct {
     _Atomic uint64_t due_cpu;    /* T: SPP_TICK_LEFT */
     uint64_t entered_ns;         /* T: when it began to settle a tick, */
     uint64_t awaited_ns;         /* and the last time before that tick's signal interrupted it */
+    bool in_vain;                /* T: it has waited for a signal in vain, and none has reached it since */
     uint64_t left_ns;            /* T: how much of that tick's delay was left then */
     uintptr_t function;          /* T: the function that returned, while its samples are taken; else 0 */
 } spp_linux_handshake;

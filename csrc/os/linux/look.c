@@ -63,8 +63,9 @@ static bool leave_to_call(spp_linux_target *t, uint64_t delay_ns) {
 }
 
 /* How long a running thread goes on after its signal was sent. The clock does not say: a virtual machine is halted while it is
- * interrupted, for 8 us of 15. But the interrupt is there when three quarters of the sender's call are over, on a virtual machine
- * of 2026; on bare metal all of it is 1 us. So that is learned: a moving average, of which the newest counts 1/16. */
+ * interrupted, for 8 us of 15. But the interrupt is there when three quarters of the sender's call are over, or all of it, on two
+ * virtual machines of 2026; on bare metal all of it is 1 us. So that is learned: a moving average, of which the newest counts
+ * 1/16. Only instants in calls need it: no signal is sent there. */
 static _Atomic uint32_t way_ns = 3000;
 
 static void learn_way(uint64_t took) {
