@@ -19,6 +19,9 @@ import spprof
 from spprof import Profile
 
 NO_PROCESS = str(1 << 30)  # more than there can be
+NO_SERVER = "'nosuchserver' is no process id, and in no command line"
+if sys.platform != "linux":
+    NO_SERVER = "spprof attaches to processes on Linux alone"
 
 SHOW = """
 import json, sys
@@ -409,7 +412,7 @@ def test_a_program_that_ends_before_the_delay(tmp_path):
         (["p.spprof"], 2, "spprof report p.spprof"),
         (["frobnicate"], 2, "the verbs are run, attach, ctl, top, live"),
         (["record", "x.py"], 2, "`spprof run script.py` or `spprof attach PID`"),
-        (["top", "nosuchserver"], 2, "'nosuchserver' is no process id, and in no command line"),
+        (["top", "nosuchserver"], 2, NO_SERVER),
         (["attach", "0"], 2, "'0' is no process id: `spprof ps` lists them"),
         (["stat"], 2, "there is no verb 'stat'"),
         (["--versoin"], 2, "there is no option --versoin; did you mean --version?"),
