@@ -13,9 +13,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from switches import native_frames
 from wine import WINE
 
-import spprof
 from spprof import Profile
 
 NO_PROCESS = str(1 << 30)  # more than there can be
@@ -204,7 +204,7 @@ def test_summary_file_names_and_report(tmp_path):
         assert refused.returncode == 2 and "no native frames" in refused.stderr and refused.stdout == ""
 
 
-@pytest.mark.skipif(not spprof.native_unwinding_available(), reason="there are no native frames here")
+@pytest.mark.skipif(not native_frames(), reason="there are no native frames here")
 def test_report_of_native_frames(tmp_path):
     # On Windows zlib is a part of Python's own library, whose functions are not shown: those that it calls are.
     library = r"\[\w+\.dll" if os.name == "nt" else r"\[libz"
