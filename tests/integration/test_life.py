@@ -13,6 +13,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from switches import core_of_linux
 from truth import QUALIFIED
 from wine import WINE
 
@@ -531,7 +532,7 @@ spprof.stop()
 print(json.dumps([a, b, p, q, spprof.stats()]))
 """
 how_it_ticks = pytest.mark.parametrize(
-    "mode, clock", [("cpu", "auto"), *([] if WINDOWS else [("cpu", "timer")]), ("wall", "auto")]
+    "mode, clock", [("cpu", "auto"), *([("cpu", "timer")] if core_of_linux() else []), ("wall", "auto")]
 )
 
 
