@@ -34,8 +34,7 @@ def program(tmp_path):
     made = []
 
     def make(text):
-        # What an attachment does not close is said there.
-        made.append(Program(text, tmp_path, {**os.environ, "PYTHONWARNINGS": "default"}))
+        made.append(Program(text, tmp_path))
         return made[-1]
 
     yield make

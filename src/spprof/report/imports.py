@@ -6,8 +6,7 @@ import system looks for modules and reads them, before their code runs, is a row
 
 from __future__ import annotations
 
-import ntpath
-import posixpath
+import os
 from typing import Any, Dict, Iterator, List, Optional, Sequence, TextIO, Tuple
 
 from ..model import intervals
@@ -116,7 +115,7 @@ def _kind(frame: Any) -> str:
 def module_name(file: str) -> str:
     """`http.server` of a file of the standard library, `shop.price` of one below the current directory, else the path."""
     path = short(file)
-    if not path.endswith(".py") or posixpath.isabs(path) or ntpath.isabs(path):  # of whichever system it ran on
+    if not path.endswith(".py") or os.path.isabs(path):
         return path
     parts = path[: -len(".py")].replace("\\", "/").split("/")
     return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
