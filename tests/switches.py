@@ -14,3 +14,10 @@ def core_of_linux():
     from spprof import _core
 
     return sys.platform == "linux" and "suspend" not in _core.CLOCKS
+
+
+def native_frames():
+    """Whether stacks have native frames. A build of tools/matrix --mach says so, too, but its made-up kernel has no images."""
+    import spprof
+
+    return spprof.native_unwinding_available() and (sys.platform != "linux" or core_of_linux())

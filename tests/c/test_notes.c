@@ -1,5 +1,5 @@
 /* A look into a call is noted, and the thread decides at the call's end whether it was awake at that instant: each case by
- * invented clocks. */
+ * invented clocks. And a signal that does not come is waited for once. */
 #include "check.h"
 
 #if defined(__linux__)
@@ -62,6 +62,14 @@ static uint32_t called(spp_linux_handshake *h, uint64_t ago_ms, uint32_t number,
     } while (true);
 }
 
+/* A call that begins while a signal is under way which never comes: the thread has waited for it once. Returns for how long. */
+static uint64_t waited_in_vain(spp_linux_handshake *h) {
+    atomic_store(&h->tick, SPP_TICK_SENT);
+    spp_linux_call_ends(spp_linux_call_begins((uintptr_t)&h), (uintptr_t)&h, 1);
+    CHECK_EQUAL(atomic_load(&h->tick), SPP_TICK_NONE); /* taken back */
+    return h->awaited_ns - h->entered_ns;
+}
+
 static void until_it_ends(void *ends) {
     while (!atomic_load((atomic_bool *)ends)) spp_os_sleep_until(spp_os_now_ns() + MS);
 }
@@ -87,6 +95,9 @@ int main(void) {
     CHECK_EQUAL(called(h, RAN_MS / 2, 8, 0), 0);                     /* taken back by the look */
     CHECK_EQUAL(called(h, RAN_MS / 2, 8, 2), 2);                     /* seen to run, by two looks */
     CHECK_EQUAL(called(h, RAN_MS / 2, 8, 2 | SPP_WANTED_UNSURE), 3); /* and by a third one that was not sure */
+
+    CHECK_EQUAL(waited_in_vain(h), 20000);
+    CHECK_EQUAL(waited_in_vain(h), 0); /* not until a signal has reached it */
     return check_done();
 }
 #else

@@ -34,7 +34,8 @@ def program(tmp_path):
     made = []
 
     def make(text):
-        made.append(Program(text, tmp_path))
+        # What an attachment does not close is said there.
+        made.append(Program(text, tmp_path, {**os.environ, "PYTHONWARNINGS": "default"}))
         return made[-1]
 
     yield make

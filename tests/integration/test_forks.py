@@ -11,6 +11,7 @@ import pytest
 from judging import until_seen
 from ran import TARGETS
 from switches import switch
+from test_calls import compiled
 
 import spprof
 
@@ -178,7 +179,8 @@ def check_child(path, way):
 
 
 def fork_beside_threads(run_python, tmp_path, way, threads=4, children=3, mode="cpu", rate=1000, seed=1):
-    arguments = (way, threads, children, mode, rate, seed)
+    library = [compiled(tmp_path, "forks")] if way in ("c", "system_call") else []
+    arguments = (way, threads, children, mode, rate, seed, *library)
     ran = run_python("-W", "ignore", TARGETS / "forker.py", tmp_path / "out", *arguments, timeout=280)
     assert ran.json == [[number, 0] for number in range(children)]
     for number in range(children):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from judging import UNKNOWN, adds_up, until_seen
-from switches import core_of_linux, switch
+from switches import core_of_linux, native_frames, switch
 from wine import WINE
 
 from spprof import Profile
@@ -26,7 +26,10 @@ HERE = Path(__file__).resolve().parent
 SOURCES = HERE.parent / "native"
 TARGET = HERE.parent / "targets" / "native_calls.py"
 SAMPLES = int(os.environ.get("SPPROF_TEST_SAMPLES", "20000"))
-pytestmark = pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64", "AMD64"), reason="the unwinder knows these two")
+pytestmark = [
+    pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64", "AMD64"), reason="the unwinder knows these two"),
+    pytest.mark.skipif(not native_frames(), reason="no native frames here"),
+]
 
 NATIVE_CALLBACKS = ("plain", "alloca", "wide", "deep", "thread", "throwing", "qsort", "wait")
 CALLERS = {f"cb_{name}": "apply" for name in NATIVE_CALLBACKS if name != "thread"}

@@ -924,12 +924,12 @@ print(json.dumps(said + [spprof.Profile.load("out.spprof").end["reason"]]))
 
 
 def test_a_file_that_somebody_looks_at_is_waited_for(run_python):
-    """Looking has the file locked for a moment. It is waited for a quarter of a second; a try in which the machine let it go
-    later says nothing."""
+    """Looking has the file locked for a moment. It is waited for a quarter of a second. A try says nothing if the machine let the
+    file go later, or wrote nothing for a second."""
     if not hasattr(os, "fork"):
         pytest.skip("nothing is looked at there")
     ran = run_python("-c", """
-import fcntl, json, os, spprof, time
+import errno, fcntl, json, os, spprof, time
 open("out.spprof", "w").close()
 while True:
     reading, writing = os.pipe()
@@ -949,7 +949,7 @@ while True:
     else: spprof.stop()
     let = float(os.read(reading, 32))
     os.waitpid(pid, 0)
-    if began < let < began + 0.2: break
+    if began < let < began + 0.2 and not (refused or "").endswith(os.strerror(errno.ETIMEDOUT)): break
 print(json.dumps(refused))
 """, timeout=120)  # fmt: skip
     assert ran.json is None

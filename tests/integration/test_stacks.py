@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from judging import UNKNOWN, adds_up, check, judge, until_seen, whole_deep_stacks
+from switches import core_of_linux
 from truth import DRIVE, Truth
 from wine import WINE
 
@@ -111,7 +112,7 @@ def test_a_run_may_keep_deeper_stacks_than_the_one_before(run_python, tmp_path):
                 found.add("burn")
 
 
-signals = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a thread that waits is asked itself")
+signals = pytest.mark.skipif(not core_of_linux(), reason="elsewhere a thread that waits is asked itself")
 
 
 def waits_in_subinterpreters(ran):

@@ -242,7 +242,7 @@ spprof.stop()
     assert "ab" + "\U0001f40d" * 15 in [thread.name for thread in ran.profile.threads]  # of 63 bytes
 
 
-@pytest.mark.skipif(platform.system() != "Linux", reason="prctl, by which a name may be any bytes, is Linux's")
+@pytest.mark.skipif(not core_of_linux(), reason="prctl, by which a name may be any bytes, and its cut are Linux's")
 @pytest.mark.parametrize("raw, shown", [
     ("proze\xdf x".encode("latin-1"), "proze\ufffd x"),
     ("vierzehn Bytes\u20ac".encode()[:15], "vierzehn Bytes"),  # as the kernel cuts it

@@ -9,14 +9,13 @@ import pytest
 from judging import adds_up, check, judge, until_seen, whole_deep_stacks
 from ran import TARGETS
 from refused import CALLS
+from switches import native_frames
 from test_labels import TRUTH, labelled
 from test_late_names import renamed_and_ended
 from test_lines import hot_expression_and_one_over_several_lines, own_stack
 from test_native import TARGET, compiled, posix
 from test_native import check as check_native
 from truth import Truth
-
-import spprof
 
 
 @pytest.mark.parametrize("program", ["chains", "recursion", "generators", "coroutines", "raising", "callbacks"])
@@ -53,7 +52,7 @@ def test_a_thread_that_was_renamed_and_ended_has_its_last_name(tmp_path):
 
 
 @posix
-@pytest.mark.skipif(not spprof.native_unwinding_available(), reason="no native frames here")
+@pytest.mark.skipif(not native_frames(), reason="no native frames here")
 def test_native_frames_are_in_the_order_of_calls(run_python, tmp_path):
     library = compiled(tmp_path / "frames.so")
     seen, to_see = set(), {"apply_plain", "cb_plain", "apply_qsort", "cb_qsort", "cb_generator", "cb_key"}

@@ -1,6 +1,7 @@
 """Forks beside busy threads, in many ways. Threads of the parent and each child run functions that the other never runs.
 
-forker.py OUT WAY THREADS CHILDREN MODE RATE SEED: each child profiles itself into OUT.N.spprof and works until it has samples.
+forker.py OUT WAY THREADS CHILDREN MODE RATE SEED [LIBRARY]: each child profiles itself into OUT.N.spprof
+and works until it has samples. LIBRARY: of tests/native/forks.c, for the ways of C.
 What it prints is a JSON list: of each child its number, how it ended, and its tick stats' `taken`."""
 
 import ctypes
@@ -15,6 +16,7 @@ import time
 import spprof
 
 out, way, threads, children, mode, rate, seed = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:5]), sys.argv[5], *map(int, sys.argv[6:8])
+forks = ctypes.PyDLL(sys.argv[8]) if len(sys.argv) > 8 else None
 random.seed(seed)
 over = False
 SAMPLES = 10
@@ -101,28 +103,17 @@ def by_grandchild(number):
     return pid
 
 
-libc = ctypes.PyDLL(None)
-
-
-def by_system_call(number):
-    """As C code forks that calls the kernel itself, so that no handler of the C library runs; Python knows of it."""
-    libc.PyOS_BeforeFork()
-    pid = libc.syscall(57 if os.uname().machine == "x86_64" else -1)
+def by_c(number):
+    pid = forks.by_c()
     if pid == 0:
-        libc.PyOS_AfterFork_Child()
         child(number)
-    libc.PyOS_AfterFork_Parent()
     return pid
 
 
-def by_c(number):
-    """As C code forks that reports it to Python, as uvloop does."""
-    libc.PyOS_BeforeFork()
-    pid = libc.fork()
+def by_system_call(number):
+    pid = forks.by_system_call()
     if pid == 0:
-        libc.PyOS_AfterFork_Child()
         child(number)
-    libc.PyOS_AfterFork_Parent()
     return pid
 
 

@@ -13,12 +13,15 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from switches import native_frames
 from wine import WINE
 
-import spprof
 from spprof import Profile
 
 NO_PROCESS = str(1 << 30)  # more than there can be
+NO_SERVER = "'nosuchserver' is no process id, and in no command line"
+if sys.platform != "linux":
+    NO_SERVER = "spprof attaches to processes on Linux alone"
 
 SHOW = """
 import json, sys
@@ -201,7 +204,7 @@ def test_summary_file_names_and_report(tmp_path):
         assert refused.returncode == 2 and "no native frames" in refused.stderr and refused.stdout == ""
 
 
-@pytest.mark.skipif(not spprof.native_unwinding_available(), reason="there are no native frames here")
+@pytest.mark.skipif(not native_frames(), reason="there are no native frames here")
 def test_report_of_native_frames(tmp_path):
     # On Windows zlib is a part of Python's own library, whose functions are not shown: those that it calls are.
     library = r"\[\w+\.dll" if os.name == "nt" else r"\[libz"
@@ -409,7 +412,7 @@ def test_a_program_that_ends_before_the_delay(tmp_path):
         (["p.spprof"], 2, "spprof report p.spprof"),
         (["frobnicate"], 2, "the verbs are run, attach, ctl, top, live"),
         (["record", "x.py"], 2, "`spprof run script.py` or `spprof attach PID`"),
-        (["top", "nosuchserver"], 2, "'nosuchserver' is no process id, and in no command line"),
+        (["top", "nosuchserver"], 2, NO_SERVER),
         (["attach", "0"], 2, "'0' is no process id: `spprof ps` lists them"),
         (["stat"], 2, "there is no verb 'stat'"),
         (["--versoin"], 2, "there is no option --versoin; did you mean --version?"),

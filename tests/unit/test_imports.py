@@ -61,8 +61,9 @@ def imported(folder, text):
     def spprof(*command):
         reported = {**os.environ, "PYTHONIOENCODING": "utf-8"}
         return subprocess.run(
-            [sys.executable, "-m", "spprof", *command], cwd=folder, stdout=subprocess.PIPE, timeout=120, check=True, env=reported
-        ).stdout.decode()
+            [sys.executable, "-m", "spprof", *command], cwd=folder, stdout=subprocess.PIPE, timeout=120, check=True,
+            env=reported, encoding="utf-8",
+        ).stdout  # fmt: skip
 
     took = json.loads(spprof("run", "-q", "-o", "p.spprof", "app.py"))
     return took, spprof
@@ -126,7 +127,8 @@ def test_no_imports(tmp_path, capsys):
 @pytest.mark.parametrize(
     "file, name",
     [("shop/price.py", "shop.price"), ("shop/__init__.py", "shop"), ("/usr/lib/python3.12/http/server.py", "http.server"),
-     ("/srv/app.py", "/srv/app.py"), ("<string>", "<string>"), ("__init__.py", "__init__")],
+     ("/srv/app.py", "/srv/app.py"), ("C:\\srv\\app.py", "C:\\srv\\app.py"), ("<string>", "<string>"),
+     ("__init__.py", "__init__")],
 )  # fmt: skip
 def test_names_of_modules(file, name):
     assert module_name(file) == name

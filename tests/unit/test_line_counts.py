@@ -90,7 +90,7 @@ def test_a_part_has_none():
 
 def test_the_listing_has_source_only_if_it_is_what_ran(tmp_path):
     path = tmp_path / "x.py"
-    path.write_text(SOURCE)
+    path.write_bytes(SOURCE.encode())  # as text, Windows would write other line ends
     writer = written(str(path))
     writer.block(b"F", hashlib.sha256(SOURCE.encode()).hexdigest().encode() + b" " + str(path).encode())
     profile = spprof.Profile(writer.data)
@@ -107,7 +107,7 @@ def test_the_listing_has_source_only_if_it_is_what_ran(tmp_path):
         "7 1 return n",
     ]
     assert f[2].index("for") == f[3].index("|") and f[4].index("if") == f[2].index("for")  # a tab is four columns
-    path.write_text(SOURCE + "\n")
+    path.write_bytes(SOURCE.encode() + b"\n")
     text = line_counts([profile], 15, 200)
     assert "def f(n)" not in text and "it has changed since the program ran" in text
     assert "def f(n)" in line_counts([profile], 15, 200, sources=True)

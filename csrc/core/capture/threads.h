@@ -115,7 +115,7 @@ typedef struct {
     uint64_t ready_seen, ready_times, ready_ns;
     bool ready_read;
     uint32_t waited, waited_n;          /* the last reason that was no lack of a processor (0: none), and samples since then */
-    uint32_t waited_on, waited_held_by; /* what was known of that wait */
+    uint32_t waited_on, waited_held_by; /* that wait's lock and holder, if known */
     uintptr_t waited_leaf;              /* and where it was */
     struct {
         uintptr_t place;

@@ -183,16 +183,21 @@ static uint32_t reason_of(spp_thread *t, int64_t weight) {
     return SPP_REASON_ready;
 }
 
+/* Where a blocked thread is: its leaf's code object, or the id of a leaf that has none, as a native function. */
+static uintptr_t place_of(const spp_thread *t) {
+    return t->wall.leaf != 0 || t->wall.depth == 0 ? t->wall.leaf : t->wall.path[t->wall.depth - 1];
+}
+
 void spp_resolve_flush(spp_thread *t) {
     if (t->wall.reason == t->wall.waited) {
         t->wall.waited_on = t->wall.waits_on;
         t->wall.waited_held_by = t->wall.held_by;
-        t->wall.waited_leaf = t->wall.leaf;
+        t->wall.waited_leaf = place_of(t);
     }
     if (t->wall.repeats == 0) return;
     uint64_t weight = t->wall.off_ns > 0 ? (uint64_t)t->wall.off_ns : 0;
     const uint32_t reason = reason_of(t, (int64_t)weight);
-    const bool same = reason == t->wall.reason, waited = reason == t->wall.waited && t->wall.leaf == t->wall.waited_leaf;
+    const bool same = reason == t->wall.reason, waited = reason == t->wall.waited && place_of(t) == t->wall.waited_leaf;
     t->wall.ready_read = false;
     const spp_resolved_sample head = {.flags = (uint16_t)t->wall.flags,
                                       .count = t->wall.repeats,

@@ -24,6 +24,8 @@
 /* What the thread's CPU clock counts between two readings with nothing in between. */
 #define CPU_READ_NS 300u
 #define QUICK_NS 8000u
+/* A signal that does not come by itself for so long is fetched by a system call. */
+#define AWAITED_NS 20000u
 
 _Atomic(spp_linux_handshake *) spp_linux_handshakes;
 const spp_linux_ticks *spp_linux_ticks_by;
@@ -58,6 +60,7 @@ static spp_linux_handshake *make_handshake(spp_linux_handshake *h, int32_t tid, 
     atomic_store(&h->wanted, 0);
     atomic_store(&h->quick, 0);
     atomic_store(&h->blocks, blocks);
+    h->in_vain = false;
     atomic_store(&h->tid, tid);
     return h;
 }
@@ -164,6 +167,22 @@ static void check_left_tick(spp_linux_handshake *h) {
     sample_masked(h, 1);
 }
 
+/* Waits for the interrupt in the thread's own code, as if there were no call: so it is known how long the delay is. The clock
+ * in the handler does not show it, because a virtual machine is halted during most of an interrupt. After a wait in vain the
+ * thread waits no more until a signal reaches it: a handler of the program's may block it, and a confined program keeps such a
+ * tick. */
+static void await_signal(spp_linux_handshake *h) {
+    h->awaited_ns = h->entered_ns;
+    if (h->in_vain) return;
+    while (h->awaited_ns - h->entered_ns < AWAITED_NS) {
+        uint32_t tick = atomic_load(&h->tick);
+        if (tick != SPP_TICK_SENDING && tick != SPP_TICK_SENT) return;
+        h->awaited_ns = spp_os_now_ns();
+    }
+    h->awaited_ns = h->entered_ns + AWAITED_NS; /* the thread may have been preempted, which is no time of its own */
+    h->in_vain = true;
+}
+
 /* One step of settle_tick(). True: it was the last. */
 static bool settle_step(spp_linux_handshake *h, int i) {
     switch (atomic_load(&h->tick)) {
@@ -199,6 +218,7 @@ static void settle_tick(spp_linux_handshake *h) {
         return;
     }
     h->entered_ns = spp_os_now_ns();
+    await_signal(h);
     for (int i = 1; !settle_step(h, i); i++) {}
 }
 

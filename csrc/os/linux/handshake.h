@@ -10,9 +10,9 @@
  *
  * A signal interrupts a running thread some time after it was sent (7 us on a virtual machine, 1 us on bare metal), and the
  * sample shows that later instant. Sampling calls without this delay would give them too many samples; never sampling a call in
- * which the delay ends would give its samples to the code before it. So when a call begins during the delay, the rest of the
- * delay goes on by the thread's CPU clock: the call is sampled if it runs for that long, else the code after it. Sleeping does
- * not count. */
+ * which the delay ends would give its samples to the code before it. So when a call begins during the delay, the thread waits
+ * for the signal first, and as long again goes by its CPU clock: the call is sampled if it runs for that long, else the code
+ * after it. Sleeping does not count. */
 #ifndef SPPROF_OS_LINUX_HANDSHAKE_H
 #define SPPROF_OS_LINUX_HANDSHAKE_H
 
@@ -56,7 +56,9 @@ typedef struct {
     _Atomic uint32_t quick;      /* T: how often in a row a call began soon after a timer was set */
     _Atomic uint64_t wanted_cpu; /* CPU time at which the last of `wanted` is due */
     _Atomic uint64_t due_cpu;    /* T: SPP_TICK_LEFT */
-    uint64_t entered_ns;         /* T: when it began to settle a tick */
+    uint64_t entered_ns;         /* T: when it began to settle a tick, */
+    uint64_t awaited_ns;         /* and the last time before that tick's signal interrupted it */
+    bool in_vain;                /* T: it has waited for a signal in vain, and none has reached it since */
     uint64_t left_ns;            /* T: how much of that tick's delay was left then */
     uintptr_t function;          /* T: the function that returned, while its samples are taken; else 0 */
 } spp_linux_handshake;

@@ -63,8 +63,9 @@ static bool leave_to_call(spp_linux_target *t, uint64_t delay_ns) {
 }
 
 /* How long a running thread goes on after its signal was sent. The clock does not say: a virtual machine is halted while it is
- * interrupted, for 8 us of 15. But the interrupt is there when three quarters of the sender's call are over, on a virtual machine
- * of 2026; on bare metal all of it is 1 us. So that is learned: a moving average, of which the newest counts 1/16. */
+ * interrupted, for 8 us of 15. But the interrupt is there when three quarters of the sender's call are over, or all of it, on two
+ * virtual machines of 2026; on bare metal all of it is 1 us. So that is learned: a moving average, of which the newest counts
+ * 1/16. Only instants in calls need it: no signal is sent there. */
 static _Atomic uint32_t way_ns = 3000;
 
 static void learn_way(uint64_t took) {
@@ -73,11 +74,10 @@ static void learn_way(uint64_t took) {
         atomic_store_explicit(&way_ns, way - way / 16 + (uint32_t)took * 3 / 64, memory_order_relaxed);
 }
 
-/* Ways are taken to be between half and one and a half of the mean. */
-uint64_t spp_linux_way(uint64_t ago, uint64_t *random) {
-    uint64_t way = atomic_load_explicit(&way_ns, memory_order_relaxed), from = way / 2, to = way + way / 2;
-    if (from < ago) from = ago;
-    return from < to ? from + spp_random_below(random, to - from) - ago : 0;
+/* Lock held. How long a running thread would go on if a signal were sent to it: between half and one and a half of the mean. */
+static uint64_t draw_way(uint64_t *random) {
+    uint32_t way = atomic_load_explicit(&way_ns, memory_order_relaxed);
+    return way / 2 + spp_random_below(random, way);
 }
 
 /* Lock held. The time from reading a thread's clock until a tick begins, times 16: a moving average. */
@@ -225,7 +225,7 @@ static void tick_target(spp_linux_target *t, const spp_linux_look *l, bool runs,
         mean_ago += ago < SPP_LINUX_WAY_MOST_NS ? ago - mean_ago / 16 : 0;
         if (begin_tick(t, l, runs, put_off) || spp_linux_target_blocks(h)) return;
         if (atomic_load(&h->call) == 0) break;
-        if (leave_to_call(t, ago + (put_off != 0 ? put_off : runs ? spp_linux_way(0, l->random) : 0))) return;
+        if (leave_to_call(t, ago + (put_off != 0 ? put_off : runs ? draw_way(l->random) : 0))) return;
     }
     if (atomic_load(&h->tick) == SPP_TICK_NONE) return;
     t->owed_ns -= period;
@@ -251,7 +251,7 @@ static bool note_look(spp_linux_target *t, uint64_t *random) {
     atomic_store(&h->note, number + 1); /* the thread may be reading the one that it has taken */
     atomic_store(&h->noted_ns, spp_os_now_ns());
     atomic_store(&h->noted_cpu, t->look_cpu);
-    atomic_store(&h->delay_ns, mean_ago / 16 + spp_linux_way(0, random));
+    atomic_store(&h->delay_ns, mean_ago / 16 + draw_way(random));
     atomic_store(&h->note, number + 2);
     atomic_fetch_or(&h->wanted, SPP_WANTED_UNSURE);
     if (atomic_load(&h->call) == 0 && take_note_back(h)) return false; /* it has returned, and the thread has not seen the note */

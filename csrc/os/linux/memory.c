@@ -97,7 +97,7 @@ int spp_os_read(void *to, uintptr_t addr, size_t n) {
     struct iovec local = {.iov_base = to, .iov_len = n};
     struct iovec remote = {.iov_base = (void *)addr, .iov_len = n};
     ssize_t got = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
-    if (got < 0 && errno != EFAULT) return read_by_probe(to, addr, n); /* a newer filter makes it fail */
+    if (got < 0 && errno != EFAULT) return read_by_probe(to, addr, n); /* a newer filter: there may be no pipe yet */
     return got == (ssize_t)n ? 0 : -1;
 }
 

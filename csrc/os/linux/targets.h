@@ -28,7 +28,6 @@ typedef struct spp_linux_target {
     spp_linux_handshake *shakes; /* constant while armed */
     uint64_t timed_ns;           /* the thread: when the timer that it last set ends */
     uint64_t resumed_ns;         /* the thread: when it went on after it had set it */
-    uint64_t random;             /* the thread and its handler */
 
     /* the signal under way: at most one */
     _Atomic bool late;           /* the scheduler chose the instant, and the interval is short */
@@ -62,10 +61,6 @@ typedef struct {
     _Atomic int signum;       /* of ticks; likewise */
 } spp_linux_target_list;
 extern spp_linux_target_list spp_linux_targets;
-
-/* Draws how long a running thread goes on after the instant `ago` before this one, when a signal to it was sent, until the signal
- * interrupts it. Handler. */
-uint64_t spp_linux_way(uint64_t ago, uint64_t *random);
 
 /* Allocates the pool. Call before the others. -1: no memory. */
 int spp_linux_targets_make(void);

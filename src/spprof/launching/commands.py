@@ -88,10 +88,11 @@ def _of_active_environment() -> str:
         return ""
     if which("spprof") != os.path.abspath(sys.argv[0]):
         return ""
+    from ..outside.ways import cores_of
+
     package, libraries = os.path.dirname(os.path.dirname(os.path.abspath(__file__))), os.path.join(active, "lib")
     names = os.listdir(libraries) if os.path.isdir(libraries) else []
-    versions = [name[6:].replace(".", "") for name in names if name.startswith("python")]  # "313t", say
-    cores = tuple(f"_core.cpython-{version}-" for version in versions)
+    cores = tuple(core for name in names if name.startswith("python") for core in cores_of(name[len("python") :]))
     return python if any(name.startswith(cores) for name in os.listdir(package)) else ""
 
 

@@ -19,7 +19,7 @@ from ..errors import SpprofError, Unsupported
 from ..listening import address
 from ..outside.proc import status
 from ..outside.rights import missing_right, python_of
-from ..outside.ways import obstacle, own_version
+from ..outside.ways import cores_of, obstacle, own_version
 from ..recording.serving import differ
 from . import given
 from .entering import LISTENING, STOPPED
@@ -71,9 +71,12 @@ def attach(socket, script, package, version, differ):
         import _socket
         try:
             way = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-            way.connect(socket)
-            kind = "" if type(error) is Exception else f"{type(error).__name__}: "
-            way.sendall(os.fsencode(f"{kind}{error}") + b"\\0")
+            try:
+                way.connect(socket)
+                kind = "" if type(error) is Exception else f"{type(error).__name__}: "
+                way.sendall(os.fsencode(f"{kind}{error}") + b"\\0")
+            finally:
+                way.close()
         except OSError:
             pass
 attach(*%r)
@@ -245,10 +248,10 @@ class Way:
             pass
         import shutil
 
-        core = f"_core.cpython-{version.replace('.', '')}-"
+        cores = cores_of(version)
 
         def unused(_: str, files: List[str]) -> List[str]:
-            return [name for name in files if name == "viewers" or (name.startswith("_core.c") and not name.startswith(core))]
+            return [name for name in files if name == "viewers" or (name.startswith("_core.c") and not name.startswith(cores))]
 
         shutil.copytree(own, f"{folder.path}/spprof", ignore=unused)
         return f"{folder.place}/spprof"

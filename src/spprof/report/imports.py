@@ -6,7 +6,8 @@ import system looks for modules and reads them, before their code runs, is a row
 
 from __future__ import annotations
 
-import os
+import ntpath
+import posixpath
 from typing import Any, Dict, Iterator, List, Optional, Sequence, TextIO, Tuple
 
 from ..model import intervals
@@ -115,7 +116,7 @@ def _kind(frame: Any) -> str:
 def module_name(file: str) -> str:
     """`http.server` of a file of the standard library, `shop.price` of one below the current directory, else the path."""
     path = short(file)
-    if not path.endswith(".py") or os.path.isabs(path):
+    if not path.endswith(".py") or posixpath.isabs(path) or ntpath.isabs(path):  # of whichever system it ran on
         return path
     parts = path[: -len(".py")].replace("\\", "/").split("/")
     return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
