@@ -160,6 +160,33 @@ print(json.dumps(codes))
     assert ran.json == {"0": forks}
 
 
+@pytest.mark.parametrize("profile", ["begun", "over"])
+def test_a_child_waits_for_no_import_of_its_parents_other_threads(profile, run_python):
+    """Nobody ends one there. What a child forgets of a profile asks the module gc, which the program need not have imported."""
+    ran = run_python("-W", "ignore", "-c", """
+import importlib._bootstrap, json, os, signal, sys, threading, time, spprof
+spprof.start(output_path="out.spprof")
+if sys.argv[1] == "over": spprof.stop()
+imports, over = threading.Event(), threading.Event()
+def other():
+    with importlib._bootstrap._ModuleLockManager("gc"):
+        imports.set()
+        over.wait()
+thread = threading.Thread(target=other)
+thread.start()
+imports.wait()
+sys.modules.pop("gc", None)
+pid, late = os.fork(), time.monotonic() + 60  # a limit that only a hang reaches
+if pid == 0: os._exit(7)
+while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None and time.monotonic() < late: time.sleep(0.01)
+os.kill(pid, signal.SIGKILL)
+over.set()
+thread.join()
+print(json.dumps(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])))
+""", profile, timeout=120)  # fmt: skip
+    assert ran.json == 7
+
+
 CHAINS = {
     "thread": ("forks", "by_fork", "child", "of_the_child"),
     "grandchild": ("<module>", "main", "by_grandchild", "by_fork", "child", "of_the_child"),
