@@ -106,16 +106,23 @@ static PyObject *collection(PyObject *self, PyObject *args) {
  * No Python code runs here, so no signal handler comes between; but freed objects may have finalizers, so the state is right
  * first. */
 
-/* `gc.callbacks`, a new reference; NULL without an exception if the program made it something else. */
-static PyObject *gc_callbacks(void) {
+static PyObject *home(void) { return PyInterpreterState_GetDict(PyInterpreterState_Get()); } /* borrowed; NULL: no memory */
+
+/* `gc.callbacks`, a new reference; NULL without an exception if the program made it something else. It is kept once it is known:
+ * an import may wait for another thread, and in a forked child of a parent where another thread imported gc, for ever. */
+#define CALLBACKS "spprof.gc.callbacks"
+static PyObject *gc_callbacks(bool may_import) {
+    PyObject *list = spp_held(home(), CALLBACKS);
+    if (list != NULL || !may_import) return list;
     PyObject *modules = PyImport_GetModuleDict(); /* borrowed */
     bool known = modules != NULL && PyDict_Check(modules) && PyDict_GetItemString(modules, "gc") != NULL;
     PyObject *gc = PyImport_ImportModule("gc"); /* built in */
     /* What the program has not imported it does not find imported. */
     if (gc != NULL && !known && PyDict_Check(modules)) (void)PyDict_DelItemString(modules, "gc");
-    PyObject *list = gc != NULL ? PyObject_GetAttrString(gc, "callbacks") : NULL;
+    list = gc != NULL ? PyObject_GetAttrString(gc, "callbacks") : NULL;
     Py_XDECREF(gc);
     if (list != NULL && !PyList_CheckExact(list)) Py_CLEAR(list);
+    if (list != NULL && home() != NULL) (void)PyDict_SetItemString(home(), CALLBACKS, list);
     PyErr_Clear();
     return list;
 }
@@ -135,8 +142,8 @@ static void take_out(PyObject *list, Py_ssize_t at, PyObject *ours) {
     PyErr_Clear();
 }
 
-static void leave_gc(void) {
-    PyObject *list = gc_callbacks(), *copy = list != NULL ? PyList_GetSlice(list, 0, PY_SSIZE_T_MAX) : NULL;
+static void leave_gc(bool may_import) {
+    PyObject *list = gc_callbacks(may_import), *copy = list != NULL ? PyList_GetSlice(list, 0, PY_SSIZE_T_MAX) : NULL;
     for (Py_ssize_t i = copy != NULL ? PyList_GET_SIZE(copy) : 0; i-- > 0;) {
         if (is_collection(PyList_GET_ITEM(copy, i))) take_out(list, i, PyList_GET_ITEM(copy, i));
     }
@@ -145,10 +152,9 @@ static void leave_gc(void) {
     PyErr_Clear();
 }
 
-static int enter_gc(PyObject *module) {
-    PyObject *list = gc_callbacks(), *call = PyObject_GetAttrString(module, "collection");
+static int enter_gc(PyObject *module, PyObject *list) {
+    PyObject *call = PyObject_GetAttrString(module, "collection");
     int failed = call == NULL || (list != NULL && PyList_Append(list, call) != 0);
-    Py_XDECREF(list);
     Py_XDECREF(call);
     return failed ? -1 : 0;
 }
@@ -159,8 +165,6 @@ static int enter_gc(PyObject *module) {
  * spprof. */
 #define SESSION "spprof.session"
 static PyInterpreterState *owner; /* of the last one */
-
-static PyObject *home(void) { return PyInterpreterState_GetDict(PyInterpreterState_Get()); } /* borrowed; NULL: no memory */
 
 PyObject *spp_session_now(void) { return spp_held(home(), SESSION); }
 
@@ -175,7 +179,7 @@ static PyObject *detach(void) {
     PyObject *session = spp_session_now();
     if (session != NULL) (void)PyDict_DelItemString(home(), SESSION);
     PyErr_Clear();
-    leave_gc();
+    leave_gc(session != NULL);
     spp_calling_leave();
     spp_hot_leave();
     spp_timing_leave();
@@ -196,7 +200,10 @@ static int attach(PyObject *module, PyObject *session) {
     if (dict == NULL) return PyErr_NoMemory(), -1;
     if (has_session()) let_go(); /* of a process that was forked unseen by Python */
     owner = PyInterpreterState_Get();
-    return PyDict_SetItemString(dict, SESSION, session) == 0 && enter_gc(module) == 0 ? 0 : -1;
+    PyObject *list = gc_callbacks(true); /* before there is a session: a child that is forked meanwhile has nothing to import */
+    int failed = PyDict_SetItemString(dict, SESSION, session) != 0 || enter_gc(module, list) != 0;
+    Py_XDECREF(list);
+    return failed ? -1 : 0;
 }
 
 /* ---- the end of the interpreter, or of the process

@@ -221,10 +221,14 @@ kern_return_t thread_resume(thread_act_t port) {
     return KERN_SUCCESS;
 }
 
+/* xnu suspends a thread that runs, for as long as it reads (osfmk/kern/thread_act.c). */
 kern_return_t thread_get_state(thread_act_t port, thread_state_flavor_t flavor, thread_state_t to, mach_msg_type_number_t *n) {
     const record *r = record_of(port);
     thread_state state;
-    if (r == NULL || flavor != STATE_FLAVOR || *n < STATE_WORDS || r->state != SUSPENDED) return KERN_INVALID_ARGUMENT;
+    if (r == NULL || flavor != STATE_FLAVOR || *n < STATE_WORDS) return KERN_INVALID_ARGUMENT;
+    bool runs_on = atomic_load(&r->state) != SUSPENDED;
+    kern_return_t failed = runs_on ? thread_suspend(port) : KERN_SUCCESS;
+    if (failed != KERN_SUCCESS) return failed;
     memset(&state, 0, sizeof state);
 #ifdef __x86_64__
     const greg_t *from = r->at->uc_mcontext.gregs;
@@ -239,6 +243,7 @@ kern_return_t thread_get_state(thread_act_t port, thread_state_flavor_t flavor, 
     state.__lr = r->at->uc_mcontext.regs[30];
 #endif
     memcpy(to, &state, sizeof state);
+    if (runs_on) (void)thread_resume(port);
     return KERN_SUCCESS;
 }
 

@@ -28,6 +28,16 @@ ctypes.CDLL(None).poll(ctypes.byref(one), 1, -1)
 while True: hot(500)
 """
 
+SLOW = """
+import os, sys, time
+def late(event, arguments):
+    if event == "os.remove" and "/spprof-" in str(arguments[0]): time.sleep(2.5)
+def hot(n): return sum([i * i for i in range(n)])
+sys.addaudithook(late)
+print(os.getpid(), flush=True)
+while True: hot(500)
+"""
+
 
 @pytest.fixture
 def started(tmp_path):
@@ -115,6 +125,16 @@ def test_it_is_not_waited_for_longer_than_it_was_to_be_profiled(ran, tmp_path):
     done = ran.attach("--duration", "0.1")
     assert done.returncode == 2 and f"nothing can be run in process {ran.pid}: its main thread waits in " in done.stderr
     assert ran.state() == before and os.listdir(tmp_path) == ["program.py"]
+
+
+@pytest.mark.skipif(hasattr(sys, "remote_exec"), reason="with 3.14's own way it is not known that it has begun")
+def test_what_it_has_begun_is_waited_for(started, tmp_path):
+    """The thread that runs the script comes late: after more than the patience with the main thread."""
+    ran = started(SLOW)
+    done = ran.attach("--duration", "0.1", "-o", "p.spprof")
+    assert done.returncode == 0 and "has run what it was given" in done.stderr and "hot" in names(tmp_path / "p.spprof"), (
+        done.stderr
+    )
 
 
 # Counts how often the process is stopped, a number after each attempt.

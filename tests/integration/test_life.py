@@ -815,7 +815,7 @@ spprof.stop()
     assert int(ran.out) > 0
 
 
-@only_linux
+@pytest.mark.skipif(not core_of_linux(), reason="the clock `timer` is Linux's")
 def test_each_generation_of_forks_takes_the_same_signal(run_python):
     """A child inherits the handlers of the run that it forgets. It would have to take others, its child still others."""
     ran = run_python("-c", """

@@ -662,8 +662,9 @@ def test_a_tick_is_ours_though_its_events_number_is_another_threads(run_there, c
     ran = run_there("-c", EVENT_CLOSED + """
 going = True
 def spin():
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # or its event would soon be closed, too
     while going: sum(range(100))
-thread = threading.Thread(target=spin)
+thread = threading.Thread(target=spin, daemon=True)
 thread.start()
 burn_until(lambda: number in events())
 pending = sorted(map(int, signal.sigpending()))

@@ -22,7 +22,7 @@ from ..outside.rights import missing_right, python_of
 from ..outside.ways import cores_of, obstacle, own_version
 from ..recording.serving import differ
 from . import given
-from .entering import LISTENING, STOPPED
+from .entering import BEGUN, LISTENING, STOPPED
 from .run import say
 from .waking import ENDED
 
@@ -335,7 +335,9 @@ class Way:
                 if before == STOPPED != what:
                     began, again = time.monotonic(), _STEP_S  # it can come only now
                 elif took >= PATIENCE_S:
-                    if what == ENDED or (self._patience is not None and took >= self._patience):
+                    # Another thread than the main one runs it then, and may get no processor.
+                    least = ANSWER_S if what == BEGUN else 0.0
+                    if what == ENDED or (self._patience is not None and took >= max(self._patience, least)):
                         does = f"is stopped: `kill -CONT {self.pid}` lets it go on" if what == STOPPED else what
                         why = f"its main thread {does}. `spprof dump {self.pid}` shows where"
                         raise Unsupported(f"nothing can be run in process {self.pid}: {why}")

@@ -26,7 +26,7 @@ _VERSION = "Py_Version"  # 3.11 and later
 _ZERO = 9  # bytes from the start of an ELF file to one that is zero
 _NO_MAIN_THREAD = "main thread"  # in the words of sys.remote_exec, which cannot find it
 STOPPED = "is stopped, until `kill -CONT`"
-_BEGUN = "has run what it was given, which does not answer: the process may be ending, or can start no thread"
+BEGUN = "has run what it was given, which does not answer: the process may be ending, or can start no thread"
 # No thread may be left to start, or the process may be at its end and import nothing any more: an error that came out of the call
 # would become a SystemError of the program's. Three system calls, since each may lose the GIL for 5 ms (`open` makes nine).
 _READ = "p=__import__('posix');f=p.open(%a,0);c=p.read(f,65536);p.close(f);exec(c,{})"
@@ -157,7 +157,7 @@ class Entering:
             queue = call.queue(process)
         self.begun = not call.waits(queue)
         if self.begun:
-            return _BEGUN
+            return BEGUN
         call.announce(process, queue)
         self._last = waking.wake(process, maps, queue, self._places)
         return self._last.does

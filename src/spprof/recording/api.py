@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 
@@ -139,7 +140,7 @@ def _begin(options: Options, opened: Callable[[], _core.Output], path: Optional[
         output.close()  # and gone, if it was made for this
         if isinstance(error, OSError):  # its "filename" says what went wrong
             kind = CannotWrite if isinstance(error, _core.WriteError) else Unsupported
-            raise kind(f"{error.filename or 'cannot start'}: {error.strerror or error}") from error
+            raise kind(f"{error.filename or 'cannot start'}: {_unwritten(error)}") from error
         if type(error) is RuntimeError:
             raise Unsupported(str(error)) from error
         raise
@@ -228,6 +229,11 @@ def _require_stoppable(taken: Taken) -> None:
         raise BadOption("the profile is stopped by what began it: `spprof attach`, or the program itself")
 
 
+def _unwritten(error: OSError) -> str:
+    timed_out = isinstance(error, _core.WriteError) and error.errno == errno.ETIMEDOUT
+    return "the output took nothing for a second" if timed_out else error.strerror or str(error)
+
+
 def flush() -> None:
     """Waits until everything that was sampled before the call is in the file, where others can read it. Other threads run
     meanwhile, some milliseconds. Without it a file is behind by 0.1 s.
@@ -237,7 +243,7 @@ def flush() -> None:
     try:
         _core.flush()
     except _core.WriteError as error:
-        raise CannotWrite(f"the profile cannot be written: {error.strerror}") from error
+        raise CannotWrite(f"the profile cannot be written: {_unwritten(error)}") from error
 
 
 def is_active() -> bool:
