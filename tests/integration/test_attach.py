@@ -137,6 +137,28 @@ def test_ctrl_c_is_heard_before_the_answer(program, tmp_path):
     assert os.listdir(tmp_path) == ["program.py"]
 
 
+def test_ctrl_c_ends_a_wait_that_it_does_not_interrupt(run_python):
+    """As one that comes right before the call that waits: here another thread gets it."""
+    ran = subprocess.run([sys.executable, "-c", """
+import os, select, signal, threading
+from spprof.launching.connecting import Interrupted
+def interrupts():
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+    waits = False
+    while not waits:
+        with open(f"/proc/self/task/{os.getpid()}/syscall") as file: waits = file.read().split()[0] in ("23", "270", "72")
+    os.kill(os.getpid(), signal.SIGINT)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+with Interrupted() as interrupted:
+    thread = threading.Thread(target=interrupts)
+    thread.start()
+    print(len(select.select([interrupted.fileno()], [], [], 60)[0]))
+    thread.join()
+print(signal.getsignal(signal.SIGINT) is signal.default_int_handler, signal.set_wakeup_fd(-1))
+"""], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)  # fmt: skip
+    assert (ran.stdout, ran.stderr) == ("1\nTrue -1\n", "")
+
+
 @pytest.mark.parametrize("text", WAYS)
 def test_the_program_ends_meanwhile(text, program, tmp_path):
     ran = program(text)

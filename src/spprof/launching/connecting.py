@@ -92,7 +92,8 @@ except OSError:
 
 
 class Interrupted:
-    """Can be read, for `select`, after Ctrl-C: a context, for one time, in which that does nothing else."""
+    """Can be read, for `select`, after Ctrl-C: a context, for one time, in which that does nothing else. A handler of Python's
+    would not run before a `select` that begins as the signal comes has ended."""
 
     def __init__(self) -> None:
         self._reading, self._writing = os.pipe()
@@ -102,11 +103,13 @@ class Interrupted:
         return self._reading
 
     def __enter__(self) -> Interrupted:
-        self._before = _signals.signal(_signals.SIGINT, lambda *_: os.write(self._writing, b"!"))
+        self._woken = _signals.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
+        self._before = _signals.signal(_signals.SIGINT, lambda *_: None)
         return self
 
     def __exit__(self, *error: object) -> None:
         _signals.signal(_signals.SIGINT, self._before)
+        _signals.set_wakeup_fd(self._woken)
         os.close(self._reading)
         os.close(self._writing)
 
