@@ -14,6 +14,7 @@
 #define OBJECTS 64u
 #define WORDS 96u
 static _Atomic uint64_t memory[OBJECTS][WORDS];
+static _Atomic bool stop; /* other threads end */
 
 /* Objects by their numbers. */
 enum {
@@ -110,6 +111,7 @@ static void dict(unsigned of, unsigned keys, unsigned n, const uint64_t (*pairs)
     put(of, SPP_L_DICT_KEYS + 8u, 0);
     put(keys, 8, SPP_L_KEYS_SHAPE ? 3u | 3u << 8 | 1u << 16 : 8u);
     put(keys, SPP_L_KEYS_USED, n);
+    put(of, OBJECT, n);
     for (unsigned i = 0; i < n; i++, entry += 16 + before) {
         put(keys, entry + before, pairs[i][0]);
         put(keys, entry + before + 8, pairs[i][1]);
@@ -163,7 +165,6 @@ static void asyncio(uint64_t size) {
     put(MODULE, OBJECT, at(DICT));
     dict(MODULES, MODULES_KEYS, 1, (const uint64_t[][2]){{at(KEY), at(MODULE)}});
     dict(CURRENT, CURRENT_KEYS, 1, (const uint64_t[][2]){{at(LOOP), at(TASK)}});
-    put(CURRENT, OBJECT, 1);
     dict(DICT, DICT_KEYS, 3,
          (const uint64_t[][2]){{at(KEY_TASK), at(TASK_TYPE)}, {at(KEY_FUTURE), at(FUTURE_TYPE)}, {at(KEY_CURRENT), at(CURRENT)}});
     text(NAME, "red");
@@ -222,6 +223,42 @@ static void test_the_running_task_before_3_14(void) {
     CHECK_EQUAL(spp_task_loop(at(TSTATE)), at(LOOP));
     dict(CURRENT, CURRENT_KEYS, 1, (const uint64_t[][2]){{at(KEY), at(TASK)}}); /* of another loop */
     both_say("");
+    put(CURRENT, OBJECT, 2); /* its table is being filled */
+    spp_task unknown;
+    CHECK(!spp_task_other(at(TSTATE), &unknown));
+    CHECK_EQUAL(unknown.bytes, 0);
+}
+
+/* A thread replaces the table of all tasks all the time, as `dictresize` does: the new one first, how many it has last. */
+static void *replaces(void *unused) {
+    (void)unused;
+    for (unsigned i = 0; !stop; i++) {
+        unsigned keys = i % 2 != 0 ? CURRENT_KEYS : TABLE;
+        put(keys, SPP_L_KEYS_USED, 0);
+        put(CURRENT, SPP_L_DICT_KEYS, at(keys));
+        for (volatile unsigned k = 0; k < i % 10 * 10; k++) {}
+        put(keys, SPP_L_KEYS_USED, 1);
+        for (volatile unsigned k = 0; k < i % 100 * 10; k++) {}
+    }
+    return NULL;
+}
+
+static void test_a_table_that_is_replaced(void) {
+    pthread_t thread;
+    asyncio(SPP_L_TASK_SIZE);
+    spp_task_rule.tstate_task = -1;
+    spp_task_look();
+    memcpy((void *)at(TABLE), (void *)at(CURRENT_KEYS), sizeof memory[0]);
+    stop = false;
+    CHECK_EQUAL(pthread_create(&thread, NULL, replaces, NULL), 0);
+    for (unsigned i = 0, known = 0; i < 20000 || known == 0; i++) {
+        spp_task name;
+        if (!spp_task_other(at(TSTATE), &name)) continue;
+        known++;
+        CHECK(is_named(&name, "red"));
+    }
+    stop = true;
+    CHECK_EQUAL(pthread_join(thread, NULL), 0);
 }
 
 static void test_another_structure_is_said(void) {
@@ -439,8 +476,6 @@ static void test_a_chain_that_comes_back(void) {
 }
 
 /* A thread moves a task all the time, one word after the other, within a step: what is read is never a mixture. */
-static _Atomic bool stop;
-
 static void *moves(void *unused) {
     (void)unused;
     for (uint64_t i = 1; !stop; i++) {
@@ -464,6 +499,7 @@ static void test_no_mixture(void) {
     waiting(true);
     put(TSTATE, TSTATE_TASK, 0);
     text(OTHER_NAME, "blue");
+    stop = false;
     CHECK_EQUAL(pthread_create(&thread, NULL, moves, NULL), 0);
     for (unsigned i = 0; i < 2000 || read == 0; i++) {
         spp_task_state state = spp_coroutines_read(at(TASK), 0, at(TSTATE), &seen);
@@ -481,6 +517,7 @@ int main(void) {
     CHECK_EQUAL(spp_os_memory_init(), 0);
     test_the_running_task();
     test_the_running_task_before_3_14();
+    test_a_table_that_is_replaced();
     test_another_structure_is_said();
     test_the_chain(true);
     test_the_chain(false);

@@ -31,12 +31,15 @@ bool spp_read_entries(spp_reader *r, uintptr_t dict, spp_dict_entries *e) {
     return values == 0 && spp_read_keys(r, keys, e);
 }
 
-static uintptr_t value_among(spp_reader *r, const spp_dict_entries *e, uintptr_t key) {
+/* *held: how many entries are in use, of a key that is not found. */
+static uintptr_t value_among(spp_reader *r, const spp_dict_entries *e, uintptr_t key, uint64_t *held) {
     uint64_t most = r->own ? ENTRIES_OWN : ENTRIES_OTHER;
+    *held = 0;
     for (uint64_t i = e->n; i-- > 0 && e->n - i <= most;) {
         uint64_t found, value;
         if (!spp_read_word(r, &found, e->first + i * e->step + e->key)) return 0;
         if (found == key) return spp_read_word(r, &value, e->first + i * e->step + e->key + 8u) ? value : 0;
+        *held += found != 0;
     }
     return 0;
 }
@@ -46,11 +49,29 @@ static uintptr_t value_among(spp_reader *r, const spp_dict_entries *e, uintptr_t
 
 uintptr_t spp_read_value(spp_reader *r, uintptr_t dict, uintptr_t key) {
     spp_dict_entries e, after;
+    uint64_t held;
     if (dict == 0 || key == 0 || !spp_read_entries(r, dict, &e)) return 0;
     for (int try = 0; try < TRIES; try++, e = after) {
-        uintptr_t value = value_among(r, &e, key);
+        uintptr_t value = value_among(r, &e, key, &held);
         if (value != 0) return value;
         if (!spp_read_entries(r, dict, &after) || (e.first == after.first && e.n == after.n)) return 0;
     }
     return 0;
+}
+
+/* A table is replaced in less, by a thread that has a processor; and not in vain for long, if it is our own that replaces it. */
+#define TRIES_OWN 8
+#define TRIES_OTHER 16
+
+bool spp_read_value_filled(spp_reader *r, uintptr_t dict, uintptr_t key, uintptr_t *value) {
+    for (int try = r->own ? TRIES_OWN : TRIES_OTHER; try > 0; try--) {
+        spp_dict_entries e, after;
+        uint64_t used, held;
+        if (!spp_read_word(r, &used, dict + SPP_OBJECT) || !spp_read_entries(r, dict, &e)) continue;
+        *value = value_among(r, &e, key, &held);
+        if (*value != 0) return true;
+        bool same = spp_read_entries(r, dict, &after) && e.first == after.first && e.n == after.n;
+        if (same && (held == used || (r->own && e.n > ENTRIES_OWN))) return true;
+    }
+    return false;
 }

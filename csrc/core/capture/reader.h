@@ -60,5 +60,8 @@ bool spp_read_keys(spp_reader *r, uintptr_t keys, spp_dict_entries *e);
 bool spp_read_entries(spp_reader *r, uintptr_t dict, spp_dict_entries *e);
 /* The value of a key, found by identity; 0: none. */
 uintptr_t spp_read_value(spp_reader *r, uintptr_t dict, uintptr_t key);
+/* Likewise, in a dict that lives and that other threads change. A new table is the dict's before it is filled, and lacks what the
+ * dict has until it holds as many entries as that counts. False: so it was all the time, and nobody knows. */
+bool spp_read_value_filled(spp_reader *r, uintptr_t dict, uintptr_t key, uintptr_t *value);
 
 #endif

@@ -27,13 +27,19 @@ static uintptr_t loop_of(spp_reader *r, uintptr_t tstate) {
     return spp_read_word(r, &loop, held + (uintptr_t)SPP_L_LOOP_HOLDER) ? loop : 0;
 }
 
-static uintptr_t running(spp_reader *r, uintptr_t tstate) {
-    uint64_t task, used;
+/* *task: the one that runs, or 0. False: nobody knows. */
+static bool running(spp_reader *r, uintptr_t tstate, uintptr_t *task) {
+    uint64_t word;
     const long at = spp_task_rule.tstate_task;
-    if (at >= 0) return spp_read_word(r, &task, tstate + (uintptr_t)at) ? task : 0;
-    if (!spp_read_word(r, &used, current_dict + SPP_OBJECT) || used == 0) return 0;
+    *task = 0;
+    if (at >= 0) {
+        if (spp_read_word(r, &word, tstate + (uintptr_t)at)) *task = word;
+        return true;
+    }
+    if (!spp_read_word(r, &word, current_dict + SPP_OBJECT) || word == 0) return true;
+    uintptr_t loop = loop_of(r, tstate);
     spp_reader all_threads = {.own = r->own, .shared = true}; /* the dict is that of all loops */
-    return spp_read_value(&all_threads, current_dict, loop_of(r, tstate));
+    return loop == 0 || spp_read_value_filled(&all_threads, current_dict, loop, task);
 }
 
 #define BASES 8u /* of subclasses of Task */
@@ -89,21 +95,22 @@ static void name_of(spp_reader *r, uintptr_t object, spp_task *task) {
         copy_number(r, name, task);
 }
 
-static void name_running(spp_reader *r, uintptr_t tstate, spp_task *task) {
+static bool name_running(spp_reader *r, uintptr_t tstate, spp_task *task) {
+    uintptr_t object = 0;
     task->bytes = 0;
-    if (tstate == 0) return;
-    uintptr_t object = running(r, tstate);
+    bool known = tstate == 0 || running(r, tstate, &object);
     if (object != 0 && is_task(r, object)) name_of(r, object, task);
+    return known;
 }
 
 void spp_task_own(uintptr_t tstate, spp_task *task) {
     spp_reader r = {.own = true};
-    name_running(&r, tstate, task);
+    (void)name_running(&r, tstate, task); /* it has no other chance */
 }
 
-void spp_task_other(uintptr_t tstate, spp_task *task) {
+bool spp_task_other(uintptr_t tstate, spp_task *task) {
     spp_reader r = {.own = false};
-    name_running(&r, tstate, task);
+    return name_running(&r, tstate, task);
 }
 
 /* ---- other tasks */
@@ -137,7 +144,8 @@ uintptr_t spp_task_loop(uintptr_t tstate) {
 
 uintptr_t spp_task_running(uintptr_t tstate) {
     spp_reader r = {.own = false};
-    return tstate != 0 ? running(&r, tstate) : 0;
+    uintptr_t task = 0;
+    return tstate != 0 && running(&r, tstate, &task) ? task : 0;
 }
 
 /* ---- whether asyncio is imported */

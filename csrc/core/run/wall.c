@@ -108,7 +108,7 @@ static int walk_held(spp_thread *t, spp_walk *walk, enum spp_loss *loss, uint64_
     return 0;
 }
 
-/* Drain lock held. Walks a thread that may go on meanwhile; -1 if it did, or may have. */
+/* Drain lock held. Walks a thread that may go on meanwhile; -1 if it did, or may have, or if its task cannot be known now. */
 static int walk_free(spp_thread *t, spp_walk *walk, enum spp_loss *loss, uint64_t *label, spp_task *task, spp_trace_ids *span,
                      spp_os_wait *wait) {
     uint64_t after;
@@ -135,10 +135,10 @@ static int walk_free(spp_thread *t, spp_walk *walk, enum spp_loss *loss, uint64_
         walk->flags |= SPP_SAMPLE_GAP;
     }
     *label = atomic_load_explicit(&spp_labels.used, memory_order_relaxed) ? spp_label_other(walk->tstate) : 0;
-    if (atomic_load_explicit(&spp_task_type, memory_order_acquire) != 0) spp_task_other(walk->tstate, task);
+    bool known = atomic_load_explicit(&spp_task_type, memory_order_acquire) == 0 || spp_task_other(walk->tstate, task);
     if (atomic_load_explicit(&spp_span_variable, memory_order_acquire) != 0) spp_span_other(walk->tstate, span);
     bool same = native ? same_leaves(walk, scratch->python, scratch->python_n) : same_leaves(walk, walk->out, walk->depth);
-    return same && spp_os_thread_cpu_ns(t->tid, &after) == 0 && after == t->wall.look_cpu ? 0 : -1;
+    return same && known && spp_os_thread_cpu_ns(t->tid, &after) == 0 && after == t->wall.look_cpu ? 0 : -1;
 }
 
 /* Drain lock held. Which thread holds the GIL that one with this state waits for, as in resolved.h. */
