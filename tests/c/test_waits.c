@@ -127,6 +127,9 @@ static void test_each_wait_is_known(void) {
         CHECK(is_at(wait.address, cases[i].address));
         CHECK(has_two(&wait) == (cases[i].call == polls_two || cases[i].call == selects_two));
         if (!is_expected(i, &wait)) printf("case %zu\n", i);
+        spp_linux_files files = {0};
+        bool past = cases[i].reason != SPP_REASON_lock && cases[i].reason != SPP_REASON_child && cases[i].call != reads;
+        CHECK_EQUAL(spp_linux_thread_waits_past(tids[i], &files), past);
     }
 }
 
@@ -135,6 +138,8 @@ static void test_each_wait_is_known(void) {
 static void test_no_wait_is_claimed(void) {
     for (size_t i = 0; i < CASES; i++) {
         while (atomic_load(&tids[i]) == 0 || !spp_linux_thread_waits(tids[i])) spp_os_sleep_until(spp_os_now_ns() + 1000000);
+        spp_linux_files files = {0};
+        CHECK(!spp_linux_thread_waits_past(tids[i], &files));
         spp_os_wait wait = spp_os_thread_waits(tids[i]);
         CHECK(wait.reason == SPP_REASON_running || wait.reason == SPP_REASON_ready);
         CHECK(wait.fd == -1 && wait.several_n == 0 && wait.address == 0 && wait.pc == 0 && wait.sp == 0);

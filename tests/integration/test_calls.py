@@ -565,7 +565,7 @@ print(json.dumps(got))
 
 
 @pytest.mark.parametrize("what", ["naps", "writes"])
-def test_a_thread_that_makes_calls_of_its_own_is_interrupted_once(run_python, tmp_path, what):
+def test_a_thread_that_makes_calls_of_its_own_is_interrupted_once_at_most(run_python, tmp_path, what):
     """A call by an instruction of the library's own is not seen before a tick meets it. That one is counted, and the thread gets
     another clock; also where the call does not say that it was cut short, but what it did until then."""
     (tmp_path / "own.c").write_text(OWN_CALLS)
@@ -592,7 +592,7 @@ print(json.dumps([ended, spprof.stats()["calls_interrupted"]]))
     assert ended <= n_interrupted <= 1, "more than one call was interrupted"
 
 
-def test_a_function_that_was_got_before_the_profile_is_interrupted_once(run_python, tmp_path):
+def test_a_function_that_was_got_before_the_profile_is_interrupted_once_at_most(run_python, tmp_path):
     """Its calls have no wrapper, and are those of the C library all the same."""
     ran = run_python("-c", f"""
 import ctypes, json, spprof

@@ -108,12 +108,17 @@ bool spp_linux_traced(void);
  * All 0: none is open. */
 typedef struct {
     int32_t tid;
-    int stat, sched;
+    int stat, sched, syscall;
 } spp_linux_files;
 /* The processor of a thread that is running or runnable. SPP_LINUX_SLEEPS: it is neither; SPP_LINUX_UNKNOWN: no file says. */
 #define SPP_LINUX_SLEEPS (-1)
 #define SPP_LINUX_UNKNOWN (-2)
 int spp_linux_thread_ready(int32_t tid, spp_linux_files *f);
+/* What proc_pid_syscall(5) says of a thread, NUL-terminated. False: nothing. */
+bool spp_linux_thread_call(int32_t tid, spp_linux_files *f, char *to, size_t size);
+/* Whether a thread that sleeps does so in a system call that a signal would end: one for a time, for a descriptor or for work.
+ * Not read and write, which streams of the C library make for themselves, and begin again. */
+bool spp_linux_thread_waits_past(int32_t tid, spp_linux_files *f);
 /* When a thread last ran, by the clock of its processor's run queue (if it is running: when the kernel last counted), and its CPU
  * time so far. False: the kernel does not say (no CONFIG_SCHED_DEBUG). */
 bool spp_linux_thread_ran_until(int32_t tid, spp_linux_files *f, uint64_t *until_ns, uint64_t *cpu_ns);

@@ -209,8 +209,10 @@ static void tick_target(spp_linux_target *t, const spp_linux_look *l, bool runs,
         put_off = settled_ns(t->period_ns, l->random);
     if (l->late_ns > SPP_LINUX_LATE_NS)
         put_off = PUT_OFF_NS + spp_random_below(l->random, l->late_ns < PUT_OFF_MOST_NS ? l->late_ns : PUT_OFF_MOST_NS);
-    uintptr_t unknown = SPP_CALL_UNKNOWN; /* it runs, so it is not blocked in a call from before the first run */
-    (void)atomic_compare_exchange_strong(&h->call, &unknown, 0);
+    /* It runs, so it is not blocked in a call from before the first run. It may be about to make one past the wrappers: if it
+     * does, a look finds it there before it gets a signal. */
+    uintptr_t unknown = SPP_CALL_UNKNOWN;
+    if (atomic_compare_exchange_strong(&h->call, &unknown, 0)) return;
     uint32_t before = atomic_load_explicit(&h->tick, memory_order_acquire);
     bool lost = t->look_cpu - t->sent_cpu >= (uint64_t)period + LOST_NS;
     if (before == SPP_TICK_LEFT && t->look_cpu > atomic_load(&h->due_cpu) + SPP_LINUX_WAY_MOST_NS)
@@ -277,6 +279,18 @@ static bool is_awaited(const spp_linux_look *l) {
     return l->displaced != NULL && l->running == 0 && l->outside <= is_outside(l->displaced);
 }
 
+/* Lock held. The thread is asleep. If that is in no call that a wrapper announced, the kernel is asked for it, once each sleep:
+ * by a pointer from before the wrappers the program makes calls that a signal would end, and such a thread gets none. That it has
+ * not run meanwhile, and so was in that call all the time, its clock proves. */
+static void see_past(spp_linux_target *t, const spp_linux_look *l) {
+    uint64_t after;
+    if (atomic_load(&t->shakes->call) != 0 || t->asked_cpu == t->look_cpu) return;
+    t->asked_cpu = t->look_cpu;
+    if (spp_linux_thread_waits_past(t->tid, open_files_of(t, l)) && spp_os_thread_cpu_ns(t->tid, &after) == 0 &&
+        after == t->look_cpu)
+        atomic_store_explicit(&t->unseen, true, memory_order_relaxed);
+}
+
 /* Lock held. Updates what is known of a thread, and ticks it if it is running and owed a tick. */
 static void look_at_target(spp_linux_target *t, spp_linux_look *l) {
     uint64_t cpu, again, now = spp_os_now_ns();
@@ -305,6 +319,7 @@ static void look_at_target(spp_linux_target *t, spp_linux_look *l) {
     bool counts = l->late_ns <= SPP_LINUX_LATE_NS || l->mostly_late, due = t->owed_ns >= -OWED_MOST * period;
     if (counts && (ran == 0 || due)) t->noted = note_look(t, l->random);
     if (ran == 0 && counts) t->slept_ns = now;
+    if (ran == 0) see_past(t, l);
     if (ran == 0 || !due) return;
     bool runs = all || (spp_os_thread_cpu_ns(t->tid, &again) == 0 && again != cpu);
     l->running += runs;
@@ -317,6 +332,7 @@ static void look_at_target(spp_linux_target *t, spp_linux_look *l) {
      * sampler woke. */
     if (on == SPP_LINUX_UNKNOWN && (atomic_load(&t->shakes->call) == 0 || ran_all(l, ran))) on = l->here;
     t->asleep = spp_share_shift(t->asleep, !runs && on < 0);
+    if (on == SPP_LINUX_SLEEPS && !runs) see_past(t, l);
     if (!runs && on != l->here) { /* asleep, or being woken, or on another processor */
         if (counts) t->slept_ns = now;
         return;

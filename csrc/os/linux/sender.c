@@ -263,6 +263,7 @@ void *spp_linux_sender_arm(int32_t tid, int by, uint64_t period_ns, void *cookie
     t->shakes = shakes; /* never NULL again: a late handler of the target's last use may read it */
     t->sent_cpu = cpu;
     t->look_cpu = cpu;
+    t->asked_cpu = UINT64_MAX;
     t->looked_ns = spp_os_now_ns();
     t->moved_ns = 0; /* it may have been asleep for long */
     t->owed_ns = 0;

@@ -33,7 +33,7 @@ typedef struct spp_linux_target {
     _Atomic bool late;           /* the scheduler chose the instant, and the interval is short */
     _Atomic uint64_t from_ns;    /* when it was sent */
     _Atomic uint32_t put_off_ns; /* take the sample so much later; 0: where the signal interrupts the thread */
-    _Atomic bool unseen;         /* the handler: a signal interrupted a system call that has no wrapper, so no more are sent */
+    _Atomic bool unseen;         /* a signal interrupted a system call that has no wrapper, or would: so no more are sent */
     _Atomic uint32_t cut_short;  /* the handler: the share of signals that came at the end of a system call without a wrapper */
     _Atomic uint32_t declined;   /* the handler: signals that gave no tick because the thread was about to sleep */
     _Atomic uint32_t more;       /* instants at which the thread ran while an earlier signal was still under way */
@@ -43,9 +43,10 @@ typedef struct spp_linux_target {
     /* the samplers, under the lock */
     struct spp_linux_target *next, **link; /* the pointer to this one; NULL: not in the list */
     uint64_t looked_ns, look_cpu, moved_ns, sent_cpu;
-    uint64_t slept_ns; /* when it was looked at, if it was asleep; else 0 */
-    uint32_t asleep;   /* the share of looks that found it asleep after it ran since the previous look */
-    int64_t owed_ns;   /* CPU time for which no signal was sent yet; negative: ahead */
+    uint64_t asked_cpu; /* its CPU time at the last sleep of which the kernel was asked for the call */
+    uint64_t slept_ns;  /* when it was looked at, if it was asleep; else 0 */
+    uint32_t asleep;    /* the share of looks that found it asleep after it ran since the previous look */
+    int64_t owed_ns;    /* CPU time for which no signal was sent yet; negative: ahead */
     uint32_t declined_seen, woken_seen;
     bool noted; /* at the last look: the thread decides whether it was asleep (SPP_WANTED_UNSURE) */
     spp_linux_files files[SPP_LINUX_SAMPLERS]; /* open in each sampler's own descriptor table */

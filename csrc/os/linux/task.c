@@ -111,6 +111,7 @@ static spp_linux_files *files_for(spp_linux_files *f, int32_t tid) {
     if (f->tid == tid) return f;
     if (f->stat > 0) close(f->stat);
     if (f->sched > 0) close(f->sched);
+    if (f->syscall > 0) close(f->syscall);
     *f = (spp_linux_files){.tid = tid};
     return f;
 }
@@ -122,6 +123,10 @@ int spp_linux_thread_ready(int32_t tid, spp_linux_files *f) {
     if (at == NULL || at[1] != ' ' || at[2] != 'R') return SPP_LINUX_SLEEPS;
     for (int field = 2; field < 39 && at != NULL; field++) at = strchr(at + 1, ' ');
     return at != NULL ? atoi(at) : SPP_LINUX_UNKNOWN;
+}
+
+bool spp_linux_thread_call(int32_t tid, spp_linux_files *f, char *to, size_t size) {
+    return read_kept(&files_for(f, tid)->syscall, tid, "syscall", to, size);
 }
 
 /* Returns the time after `name` at the start of a line: milliseconds with six decimals. 0: none. */

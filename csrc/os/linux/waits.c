@@ -235,6 +235,18 @@ spp_os_wait spp_os_thread_waits(int32_t tid) {
     return wait;
 }
 
+bool spp_linux_thread_waits_past(int32_t tid, spp_linux_files *f) {
+    char text[256];
+    uintptr_t pc, sp;
+    call c = {0};
+    spp_os_wait wait = {.fd = -1};
+    int known = whose();
+    if ((known != CALLS && known != BOTH) || !spp_linux_thread_call(tid, f, text, sizeof text)) return false;
+    if (!parse(text, &c, &pc, &sp) || c.number == SYS_read || c.number == SYS_write) return false;
+    classify(&c, &wait);
+    return wait.reason == SPP_REASON_sleep || wait.reason == SPP_REASON_io || wait.reason == SPP_REASON_idle;
+}
+
 int spp_os_thread_where(int32_t tid, uintptr_t *pc, uintptr_t *sp) {
     spp_os_wait wait = spp_os_thread_waits(tid);
     *pc = wait.pc;
