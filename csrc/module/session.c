@@ -222,13 +222,36 @@ static void finish_late(void) {
     spp_run_turn(SPP_RUN_STOPPING, SPP_RUN_NONE);
 }
 
+/* What the thread that starts or stops a run has come to, without the GIL: it waits for that, and at the end of the interpreter
+ * gets it no more. */
+enum { WORKS, HAS_STARTED, HAS_NOT, HAS_STOPPED };
+static _Atomic int waits_with = WORKS;
+
+static void take_back(void) {
+    unhook_deaths();
+    spp_hooks_take_away(!spp_os_beside_waits());
+}
+
+/* At the end of the interpreter, by the thread that ends it: goes on in the place of one that waits so. False: none does, yet. */
+static bool take_over(void) {
+    int with = atomic_exchange(&waits_with, WORKS);
+    if (with == WORKS) return false;
+    if (with != HAS_STARTED) take_back();
+    spp_run_take(with == HAS_STARTED ? SPP_RUN_ACTIVE : SPP_RUN_NONE);
+    return true;
+}
+
 #define END "spprof.end"
 static void stop(bool waits);
 
 /* The interpreter's dict is cleared; modules are gone, and daemon threads wait for a GIL that they do not get any more. */
 static void dict_dies(PyObject *capsule) {
     (void)capsule;
-    if (owner != PyInterpreterState_Get() || !spp_run_turn(SPP_RUN_ACTIVE, SPP_RUN_STOPPING)) return;
+    if (owner != PyInterpreterState_Get()) return;
+    for (bool mine; !spp_run_turn(SPP_RUN_ACTIVE, SPP_RUN_STOPPING);) {
+        if (spp_run_phase_now(&mine) == SPP_RUN_NONE || mine || !IS_FINALIZING()) return;
+        if (!take_over()) spp_os_sleep_until(spp_os_now_ns() + TURN_STEP_NS);
+    }
     stop(false);
     spp_run_turn(SPP_RUN_STOPPING, SPP_RUN_NONE);
 }
@@ -261,12 +284,14 @@ static const spp_hooks_to hooks = {end_at_exit, before_exec, after_exec};
  * start or stop, whose finalizer or audit hook calls this; -1: an exception. */
 static int turn(spp_run_phase from, spp_run_phase to) {
     bool mine;
+    spp_run_look_forked(); /* in a child nobody ends what a thread of its parent's does */
     while (!spp_run_turn(from, to)) {
         spp_run_phase phase = spp_run_phase_now(&mine);
         if (mine || phase == SPP_RUN_ACTIVE || phase == SPP_RUN_NONE) {
             if (phase == from) continue; /* just now */
             return 0;
         }
+        if (IS_FINALIZING() && take_over()) continue;
         Py_BEGIN_ALLOW_THREADS;
         spp_os_sleep_until(spp_os_now_ns() + TURN_STEP_NS);
         Py_END_ALLOW_THREADS;
@@ -299,7 +324,9 @@ static int start(PyObject *module, spp_options *options, PyObject *output) {
         int failed;
         Py_BEGIN_ALLOW_THREADS;
         failed = spp_run_native(evaluator, &why);
+        atomic_store(&waits_with, HAS_NOT);
         Py_END_ALLOW_THREADS;
+        atomic_store(&waits_with, WORKS);
         if (failed) {
             spp_os_file_close(&options->file);
             PyErr_Format(PyExc_RuntimeError, "%s", why);
@@ -314,10 +341,11 @@ static int start(PyObject *module, spp_options *options, PyObject *output) {
     Py_BEGIN_ALLOW_THREADS;
     errno = 0;
     result = spp_run_start(options, &states, &why);
+    atomic_store(&waits_with, result == SPP_START_DONE ? HAS_STARTED : HAS_NOT);
     Py_END_ALLOW_THREADS;
+    atomic_store(&waits_with, WORKS);
     if (result == SPP_START_DONE) return 0;
-    unhook_deaths();
-    spp_hooks_take_away(!spp_os_beside_waits());
+    take_back();
     if (errno != 0)
         PyErr_SetFromErrnoWithFilename(result == SPP_START_UNWRITTEN ? state->write_error : PyExc_OSError, why);
     else
@@ -391,12 +419,13 @@ static void stop(bool waits) {
     if (waits) {
         Py_BEGIN_ALLOW_THREADS;
         spp_run_stop();
+        atomic_store(&waits_with, HAS_STOPPED);
         Py_END_ALLOW_THREADS;
+        atomic_store(&waits_with, WORKS);
     } else {
         spp_run_stop();
     }
-    unhook_deaths();
-    spp_hooks_take_away(!spp_os_beside_waits());
+    take_back();
 }
 
 static PyObject *run_stop(PyObject *self, PyObject *session) {
@@ -430,6 +459,7 @@ static void end_as(const char *otherwise) {
         let_go();
         spp_run_turn(SPP_RUN_STOPPING, SPP_RUN_NONE);
     }
+    if (IS_FINALIZING() && has_session()) let_go(); /* of a start or stop that was ended in another thread's place */
     PyErr_Clear();
     PyErr_Restore(kind, value, traceback);
 }

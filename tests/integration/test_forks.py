@@ -122,6 +122,56 @@ print(os.read(reading, 100).decode())
     assert ran.profile.end["reason"] == "stop"
 
 
+# A profile takes a second to begin, and then fails: its output takes nothing.
+BEGINS = """
+import os, threading, spprof
+os.mkfifo("fifo")
+reader = os.open("fifo", os.O_RDONLY | os.O_NONBLOCK)
+writer = os.open("fifo", os.O_WRONLY | os.O_NONBLOCK)
+try:
+    while True: os.write(writer, b"x" * 4096)
+except BlockingIOError: pass
+def begins():
+    try: spprof.start(output_path="fifo")
+    except spprof.CannotWrite: pass
+thread = threading.Thread(target=begins, daemon=True)
+thread.start()
+while thread.is_alive() and len(os.listdir("/proc/self/task")) < 3: pass  # the first thread of spprof's
+"""
+
+
+@linux
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="forks by the number of the system call")
+@pytest.mark.skipif(switch("SPPROF_SANITIZED"), reason="a child has the locks of AddressSanitizer's own allocator")
+def test_a_child_that_nobody_saw_waits_for_no_thread_of_its_parents(run_python):
+    ran = run_python("-W", "ignore", "-c", BEGINS + """
+import ctypes, json, signal
+fork, codes = ctypes.PyDLL(None).syscall, []
+while thread.is_alive():
+    pid = fork(57)
+    if pid == 0:
+        signal.alarm(60)  # it waits for ever
+        os._exit(7)
+    codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+    if codes[-1] != 7: break
+print(json.dumps([len(codes) > 0, sorted(set(codes))]))
+""", timeout=120)  # fmt: skip
+    assert ran.json == [True, [7]]
+
+
+@linux
+@pytest.mark.parametrize("collects", [True, False])
+@pytest.mark.parametrize("reads", [True, False])
+def test_a_program_ends_though_a_thread_is_about_to_begin_a_profile(run_python, reads, collects):
+    """At the end of the interpreter that thread gets no GIL any more, be it that the profile begins or not."""
+    reads = "import subprocess\nsubprocess.Popen(['sh', '-c', 'sleep 0.3; exec cat >/dev/null'], stdin=reader)" if reads else ""
+    collects = "" if collects else "import gc\ngc.disable()"
+    ran = run_python(
+        "-W", "ignore", "-c", f"{BEGINS}\n{reads}\n{collects}\nos.close(writer)\nprint(thread.is_alive())", timeout=60
+    )
+    assert ran.out == "True\n"
+
+
 @pytest.mark.skipif(switch("SPPROF_SANITIZED"), reason="a child has the locks of AddressSanitizer's own allocator")
 @pytest.mark.skipif(
     sys.version_info < (3, 14) and not getattr(sys, "_is_gil_enabled", lambda: True)(),

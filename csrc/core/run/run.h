@@ -51,6 +51,8 @@ int spp_run_native(uintptr_t evaluator, const char **why);
 typedef enum { SPP_RUN_NONE, SPP_RUN_STARTING, SPP_RUN_ACTIVE, SPP_RUN_STOPPING } spp_run_phase;
 /* Any thread. False: it is another phase. */
 bool spp_run_turn(spp_run_phase from, spp_run_phase to);
+/* The thread that ends the interpreter, in the place of one that goes on no more: it is this phase. */
+void spp_run_take(spp_run_phase phase);
 /* Any thread. The current phase; *mine: this thread is the one that starts or stops. */
 spp_run_phase spp_run_phase_now(bool *mine);
 /* On the thread that turned NONE to STARTING, without the GIL: with thousands of threads it takes a
