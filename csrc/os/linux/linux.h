@@ -117,7 +117,8 @@ int spp_linux_thread_ready(int32_t tid, spp_linux_files *f);
 /* What proc_pid_syscall(5) says of a thread, NUL-terminated. False: nothing. */
 bool spp_linux_thread_call(int32_t tid, spp_linux_files *f, char *to, size_t size);
 /* Whether a thread that sleeps does so in a system call that a signal would end: one for a time, for a descriptor or for work.
- * Not read and write, which streams of the C library make for themselves, and begin again. */
+ * Not read and write, which streams of the C library make for themselves and begin again, as spprof's own code does its sleeps.
+ */
 bool spp_linux_thread_waits_past(int32_t tid, spp_linux_files *f);
 /* When a thread last ran, by the clock of its processor's run queue (if it is running: when the kernel last counted), and its CPU
  * time so far. False: the kernel does not say (no CONFIG_SCHED_DEBUG). */

@@ -240,9 +240,8 @@ bool spp_linux_thread_waits_past(int32_t tid, spp_linux_files *f) {
     uintptr_t pc, sp;
     call c = {0};
     spp_os_wait wait = {.fd = -1};
-    int known = whose();
-    if ((known != CALLS && known != BOTH) || !spp_linux_thread_call(tid, f, text, sizeof text)) return false;
-    if (!parse(text, &c, &pc, &sp) || c.number == SYS_read || c.number == SYS_write) return false;
+    if (whose() != BOTH || !spp_linux_thread_call(tid, f, text, sizeof text) || !parse(text, &c, &pc, &sp)) return false;
+    if (c.number == SYS_read || c.number == SYS_write || spp_linux_in_own_code(pc)) return false;
     classify(&c, &wait);
     return wait.reason == SPP_REASON_sleep || wait.reason == SPP_REASON_io || wait.reason == SPP_REASON_idle;
 }
