@@ -119,6 +119,52 @@ def test_one_that_sleeps_sleeps_on(program, tmp_path):
     assert ran.process.poll() is None and is_let_alone(ran.pid)
 
 
+# C code that does not make a call again: each of these waits in one of its own, which the kernel ends for a stop.
+ONCE = """
+import ctypes, os, select, socket, struct, sys, threading
+libc = ctypes.CDLL(None, use_errno=True)
+limited, other = socket.socketpair()
+limited.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 1000000, 0))
+poll, event = select.epoll(), ctypes.create_string_buffer(12)
+reading, writing = os.pipe()
+poll.register(reading, select.EPOLLIN)
+semaphore, took = libc.semget(0, 1, 0o1600), ctypes.create_string_buffer(struct.pack("Hhh", 0, -1, 0))
+gave = ctypes.create_string_buffer(struct.pack("Hhh", 0, 1, 0))
+buffer, results = ctypes.create_string_buffer(1), {}
+calls = {
+    "recv": lambda: libc.recv(limited.fileno(), buffer, 1, 0),
+    "epoll_wait": lambda: libc.epoll_wait(poll.fileno(), event, 1, -1),
+    "semop": lambda: libc.semop(semaphore, took, 1),
+}
+def make(name):
+    result = calls[name]()
+    results[name] = (result, ctypes.get_errno() if result < 0 else 0)
+threads = [threading.Thread(target=make, args=(name,)) for name in calls]
+for thread in threads: thread.start()
+def waits(thread):
+    with open(f"/proc/self/task/{thread.native_id}/syscall") as file:
+        return file.read().split()[0] in ("45", "65", "220", "232", "281")
+while not all(map(waits, threads)): pass
+print(os.getpid(), flush=True)
+sys.stdin.readline()
+other.send(b"x")
+os.write(writing, b"x")
+libc.semop(semaphore, gave, 1)
+for thread in threads: thread.join()
+libc.semctl(semaphore, 0, 0)
+print(sorted(results.items()))
+"""
+
+
+def test_calls_of_other_threads_go_on(program, tmp_path):
+    ran = program(ONCE)
+    for _ in range(3):
+        done = ran.attach("--duration", "0.1", "--mode", "wall", "-o", "p.spprof", "-q")
+        assert done.returncode == 0, done.stderr
+    said, _ = ran.process.communicate("end\n", timeout=60)
+    assert said == "[('epoll_wait', (1, 0)), ('recv', (1, 0)), ('semop', (0, 0))]\n"
+
+
 def test_registers_of_floating_point_are_as_they_were(program):
     """Rounding downwards is in the control words, which the way by a signal's frame sets to their usual values."""
     ran = program(

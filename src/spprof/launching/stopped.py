@@ -30,6 +30,22 @@ REGISTERS = (
 _SIGNED = ("rax", "orig_rax")
 
 
+# Calls that the kernel ends with EINTR for a stop, of which the program need not know (signal(7), "Interruption of system calls
+# and library functions by stop signals"). These are the same call when they begin anew: they have no time limit, or the socket
+# has it, and a program that makes the call again waits for all of it, too.
+_AGAIN = (0, 1, 19, 20, 42, 43, 44, 45, 46, 47, 65, 288)  # read, write, readv, writev, connect to recvmsg, semop, accept4
+_MINUS_ONE = (0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF)  # an int
+_AGAIN_IF = {  # the register of a time limit, and what it has where there is none
+    128: ("rdx", (0,)),  # rt_sigtimedwait
+    220: ("r10", (0,)),  # semtimedop
+    232: ("r10", _MINUS_ONE),  # epoll_wait
+    281: ("r10", _MINUS_ONE),  # epoll_pwait
+    299: ("r8", (0,)),  # recvmmsg
+    441: ("r10", (0,)),  # epoll_pwait2
+}
+_EINTR, _ERESTARTNOHAND = -4, -514  # the latter: for the kernel, the same call again if no function of the program's runs
+
+
 class _Piece(ctypes.Structure):
     _fields_ = (("base", ctypes.c_void_p), ("size", ctypes.c_size_t))
 
@@ -89,11 +105,21 @@ class Stopped:
     def _let_go(self) -> None:
         for tid, sent in self._seized.items():
             try:
+                if sent == 0:
+                    self._begin_again(tid)
                 if sent is not None:
                     ptrace(DETACH, tid, 0, sent)
             except OSError:  # it may have ended
                 pass
         self._seized.clear()
+
+    def _begin_again(self, tid: int) -> None:
+        """The call that our stop has ended, where that is the same call."""
+        registers = self.registers(tid)
+        call, result = registers["orig_rax"], registers["rax"]
+        limit, none = _AGAIN_IF.get(call, ("rax", ()))
+        if result == _EINTR and (call in _AGAIN or registers[limit] in none):
+            self.set_registers(tid, {**registers, "rax": _ERESTARTNOHAND})
 
     def _stop(self) -> None:
         late = time.monotonic() + _LONGEST_S
