@@ -99,4 +99,4 @@ def main(units):
         work(3000)
     for thread in threads:
         thread.join()
-    return results
+    return dict(sorted(results.items()))  # in whatever order the threads end
