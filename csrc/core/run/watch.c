@@ -41,6 +41,7 @@ static bool calls_exec(int32_t tid) {
 static void arm_new(int32_t tid, bool first) {
     spp_thread *t = spp_roster_free_slot();
     if (t == NULL || spp_threads_prepare(t, tid, spp_run_state.next_id, spp_run_state.clock) != 0) return;
+    t->trigger.older = first;
     if (!first && spp_arm_has_time()) {
         /* What it ran before it was found is known exactly: its clock began at 0. It is lost, but in a pause nothing is. */
         if (spp_run_state.paused)

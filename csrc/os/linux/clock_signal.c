@@ -16,7 +16,7 @@ static int signal_probe(const char **why) {
 
 static int signal_arm(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, void *cookie) {
     int by = spp_linux_poll_signal_needed();
-    if (by != 0) trigger->sender = spp_linux_sender_arm(tid, by, period_ns, cookie);
+    if (by != 0) trigger->sender = spp_linux_sender_arm(tid, by, period_ns, cookie, trigger->older);
     return trigger->sender != NULL ? 0 : -1;
 }
 

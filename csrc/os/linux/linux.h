@@ -162,9 +162,9 @@ typedef struct {
 /* Sets the function that takes the sample of a thread that has just left a call, on that thread, with all signals blocked. Call
  * before a thread is armed. */
 void spp_linux_sender_samples_with(void (*to)(uintptr_t cookie, const spp_linux_instant *of));
-/* Arms a thread; its ticks come by signal `by`. NULL with errno: it has ended, or a limit is reached. Call these functions one at
- * a time. */
-void *spp_linux_sender_arm(int32_t tid, int by, uint64_t period_ns, void *cookie);
+/* Arms a thread; its ticks come by signal `by`. `older`: than the run. NULL with errno: it has ended, or a limit is reached. Call
+ * these functions one at a time. */
+void *spp_linux_sender_arm(int32_t tid, int by, uint64_t period_ns, void *cookie, bool older);
 void spp_linux_sender_disarm(void *of);
 /* Whether the thread is sent no more signals because it makes calls that no wrapper sees. */
 bool spp_linux_sender_unseen(const void *of);

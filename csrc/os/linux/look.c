@@ -209,10 +209,12 @@ static void tick_target(spp_linux_target *t, const spp_linux_look *l, bool runs,
         put_off = settled_ns(t->period_ns, l->random);
     if (l->late_ns > SPP_LINUX_LATE_NS)
         put_off = PUT_OFF_NS + spp_random_below(l->random, l->late_ns < PUT_OFF_MOST_NS ? l->late_ns : PUT_OFF_MOST_NS);
-    /* It runs, so it is not blocked in a call from before the first run. It may be about to make one past the wrappers: if it
-     * does, a look finds it there before it gets a signal. */
-    uintptr_t unknown = SPP_CALL_UNKNOWN;
-    if (atomic_compare_exchange_strong(&h->call, &unknown, 0)) return;
+    uintptr_t unknown = SPP_CALL_UNKNOWN; /* it runs, so it is not blocked in a call from before the first run */
+    (void)atomic_compare_exchange_strong(&h->call, &unknown, 0);
+    if (t->wary) { /* it may be about to make a call past the wrappers: then a look finds it there before it gets a signal */
+        t->wary = false;
+        return;
+    }
     uint32_t before = atomic_load_explicit(&h->tick, memory_order_acquire);
     bool lost = t->look_cpu - t->sent_cpu >= (uint64_t)period + LOST_NS;
     if (before == SPP_TICK_LEFT && t->look_cpu > atomic_load(&h->due_cpu) + SPP_LINUX_WAY_MOST_NS)

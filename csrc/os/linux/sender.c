@@ -227,7 +227,7 @@ void spp_linux_sender_samples_with(void (*to)(uintptr_t cookie, const spp_linux_
     spp_linux_ticks_by = &sender_ticks;
 }
 
-void *spp_linux_sender_arm(int32_t tid, int by, uint64_t period_ns, void *cookie) {
+void *spp_linux_sender_arm(int32_t tid, int by, uint64_t period_ns, void *cookie, bool older) {
     bool memory = spp_linux_targets_make() == 0;
     errno = ENOMEM;
     if (spp_linux_samplers_idle()) atomic_store(&interrupted_calls, 0); /* a run begins */
@@ -264,6 +264,7 @@ void *spp_linux_sender_arm(int32_t tid, int by, uint64_t period_ns, void *cookie
     t->sent_cpu = cpu;
     t->look_cpu = cpu;
     t->asked_cpu = UINT64_MAX;
+    t->wary = older;
     t->looked_ns = spp_os_now_ns();
     t->moved_ns = 0; /* it may have been asleep for long */
     t->owed_ns = 0;

@@ -43,6 +43,7 @@ typedef struct spp_linux_target {
     /* the samplers, under the lock */
     struct spp_linux_target *next, **link; /* the pointer to this one; NULL: not in the list */
     uint64_t looked_ns, look_cpu, moved_ns, sent_cpu;
+    bool wary;          /* the thread is older than the run, and was not seen running yet */
     uint64_t asked_cpu; /* its CPU time at the last sleep of which the kernel was asked for the call */
     uint64_t slept_ns;  /* when it was looked at, if it was asleep; else 0 */
     uint32_t asleep;    /* the share of looks that found it asleep after it ran since the previous look */
