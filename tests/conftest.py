@@ -1,5 +1,6 @@
 """What all tests share: running programs under the interpreter that runs the tests."""
 
+import os
 import signal
 
 import pytest
@@ -11,6 +12,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 for other in ("SIGQUIT", "SIGHUP"):
     if hasattr(signal, other):
         signal.signal(getattr(signal, other), signal.SIG_DFL)
+
+# `spprof run` says that it does not use an active environment, which that of another checkout may be.
+os.environ.pop("VIRTUAL_ENV", None)
 
 
 def pytest_collection_modifyitems(items):

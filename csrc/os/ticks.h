@@ -28,7 +28,7 @@ typedef struct {
     const spp_clock *clock; /* by which it was armed last; NULL: none */
     int perf_fd;            /* -1: none */
     uint64_t perf_id;       /* the kernel's number of that event */
-    bool older;             /* set by who arms it: the thread is older than the run, and may call functions that it got before */
+    bool older; /* set before it is armed: the thread is older than the run, and may call functions that it found before */
     int has_timer;
     uintptr_t timer; /* timer_t */
     /* Changes each time the thread begins to run (but not while it goes on), and costs no call; NULL: not known. */

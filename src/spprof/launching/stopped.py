@@ -31,7 +31,7 @@ _SIGNED = ("rax", "orig_rax")
 
 
 # Calls that the kernel ends with EINTR for a stop, of which the program need not know (signal(7), "Interruption of system calls
-# and library functions by stop signals"). These are the same call when they begin anew: they have no time limit, or the socket
+# and library functions by stop signals"). These are the same call when they begin again: they have no time limit, or the socket
 # has it, and a program that makes the call again waits for all of it, too.
 _AGAIN = (0, 1, 19, 20, 42, 43, 44, 45, 46, 47, 65, 288)  # read, write, readv, writev, connect to recvmsg, semop, accept4
 _MINUS_ONE = (0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF)  # an int
