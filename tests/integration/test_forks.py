@@ -164,11 +164,8 @@ print(json.dumps([len(codes) > 0, sorted(set(codes))]))
 @pytest.mark.parametrize("reads", [True, False])
 def test_a_program_ends_though_a_thread_is_about_to_begin_a_profile(run_python, reads, collects):
     """At the end of the interpreter that thread gets no GIL any more, whether its profile begins or not."""
-    reads = (
-        "import subprocess\nos.set_blocking(reader, True)\nsubprocess.Popen(['sh', '-c', 'sleep 0.3; exec cat >/dev/null'], stdin=reader)"
-        if reads
-        else ""
-    )
+    cat = "['sh', '-c', 'sleep 0.3; exec cat >/dev/null'], stdin=reader"
+    reads = f"import subprocess\nos.set_blocking(reader, True)\nsubprocess.Popen({cat})" if reads else ""
     collects = "" if collects else "import gc\ngc.disable()"
     ran = run_python("-W", "ignore", "-c", f"{BEGINS}\n{reads}\n{collects}\nos.close(writer)", timeout=60)
     assert (ran.out, ran.err) == ("", "")
