@@ -22,7 +22,8 @@ def is_there(clock):
 
 
 @pytest.mark.statistical(
-    "right after a block was written 2 to 3 ms of standard deviation stay open at a stop; a busy machine may lose more"
+    "1 in 1,000,000 by chance: 5 standard deviations of 2.4 ms, since each step to the next sample is drawn; a busy machine may "
+    "lose more"
 )
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("clock", CLOCKS)
@@ -38,5 +39,5 @@ def test_functions_on_both_sides_have_what_they_ran(mode, clock, way, run_python
                 weights[name] = weights.get(name, 0) + sample.weight
     step = 10_000_000 if clock == "timer" else 0  # the kernel's tick
     off = {name: (weights.get(name, 0) - ns) / 1e6 for name, ns in truth.items()}
-    assert {name: ms for name, ms in off.items() if abs(ms) * 1e6 > max(truth[name] / 100, 5_000_000) + step} == {}
+    assert {name: ms for name, ms in off.items() if abs(ms) * 1e6 > 12_000_000 + step} == {}
     assert "between" not in weights
