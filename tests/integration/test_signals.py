@@ -793,12 +793,10 @@ if way == "owner before": own()
 alone = ended() if way in ("owner before", "kill") else 0
 start(0.1, "cpu", "signal", {str(tmp_path / "out.spprof")!r})
 caught_at_first = caught()
-if way.startswith("owner"):
-    own()
-else:
-    send()
-    until = time.monotonic() + 60
-    while caught() and time.monotonic() < until: burn(0.01)
+if way.startswith("owner"): own()
+else: send()
+until = time.monotonic() + 60  # a limit that only a hang reaches: a thread of spprof's gives the signal back
+while caught() and time.monotonic() < until: burn(0.01)
 late, taken = caught(), spprof.stats()["taken"]
 seen = ended()
 while spprof.stats()["taken"] < taken + 20: burn(0.01)
