@@ -110,9 +110,22 @@ static PyObject *run_rest(PyObject *self, PyObject *none) {
     Py_RETURN_NONE;
 }
 
+#if PY_VERSION_HEX >> 16 == 0x030D
+/* Called by the main thread when it gets to it: the one that forked, as it was the only one. */
+static int wake_later(void *unused) {
+    (void)unused;
+    spp_run_wake();
+    return 0;
+}
+#endif
+
 static PyObject *run_wake(PyObject *self, PyObject *none) {
     (void)self;
     (void)none;
+#if PY_VERSION_HEX >> 16 == 0x030D
+    /* 3.13.0 counts threads for its warning after it has called this, others before (warn_about_fork_with_threads). */
+    if (Py_AddPendingCall(wake_later, NULL) == 0) Py_RETURN_NONE;
+#endif
     spp_run_wake();
     Py_RETURN_NONE;
 }

@@ -6,7 +6,7 @@ The modules under `socket` and `threading` are used, since gevent and eventlet r
 
 import os
 import sys
-from _thread import get_native_id
+from _thread import get_native_id, stack_size
 from time import sleep
 
 TYPE_CHECKING = False  # see __init__; `__future__` is a file, too
@@ -22,6 +22,7 @@ _path: "Optional[str]" = None
 _wanted = False  # whether it is to listen; while it cannot, there is no listener
 _hooked = False  # a fork and the process's end are seen to
 _RETRY_S = 1.0
+STACK = 1 << 20  # bytes, of our threads: what the program sets for its own (threading.stack_size) may be too little
 _TURN_S, _MICROSECOND = 0.0001, 0.000001
 _usual_turn_s: "Optional[float]" = None  # the program's switch interval, while ours is in its place
 
@@ -172,8 +173,12 @@ def answer(path: str) -> None:
     socket = _sockets()
     begin = _starter()
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    connection.connect(path)
-    start_ours(begin, _serve, connection)
+    try:
+        connection.connect(path)
+        start_ours(begin, _serve, connection)
+    except BaseException:
+        connection.close()
+        raise
 
 
 def start_ours(start: "Callable[..., object]", body: "Callable[..., None]", *given: "Any") -> None:
@@ -182,12 +187,18 @@ def start_ours(start: "Callable[..., object]", body: "Callable[..., None]", *giv
     birth = object()
     ours.add(birth)
     _spprof_threads_change()
+    usual = stack_size()
+    if 0 < usual < STACK:
+        stack_size(STACK)
     try:
         start(_as_ours, (birth, body, *given))
     except BaseException:
         ours.discard(birth)
         _spprof_threads_change()
         raise
+    finally:
+        if 0 < usual < STACK and stack_size() == STACK:  # else the program has set another
+            stack_size(usual)
 
 
 def _as_ours(birth: object, body: "Callable[..., None]", *given: "Any") -> None:

@@ -13,6 +13,7 @@ import pytest
 from attached import ATTACH, Program, names
 
 from spprof import Profile, listening
+from spprof.launching import entering
 from spprof.listening import address
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="spprof attaches on Linux alone")
@@ -68,6 +69,24 @@ def test_it_is_profiled_and_left_as_it_was(text, program, tmp_path):
 
 
 @pytest.mark.parametrize("text", WAYS)
+def test_threads_of_ours_have_room_where_the_programs_have_little(text, program, tmp_path):
+    """On so small a stack 3.15 refuses to compile what begins a profile, and says so on the program's stderr."""
+    ran = program(
+        "import threading\nfor size in range(32768, 1 << 20, 4096):\n"
+        "    try: threading.stack_size(size); break\n"
+        "    except ValueError: pass\n"  # a debug build asks for more
+        + text.replace("while True: hot(500)", "")
+        + "core = None\n"
+        + "while not (core and core.active()): core = sys.modules.get('spprof._core'); hot(500)\n"
+        + "while core.active(): hot(500)\n"
+        + "print(threading.stack_size() == size, flush=True)\n"
+    )
+    done = ran.attach("--duration", "0.2", "-q", "-o", "p.spprof")
+    assert done.returncode == 0, done.stderr
+    assert ran.process.communicate(timeout=120) == ("True\n", "")
+
+
+@pytest.mark.parametrize("text", WAYS)
 def test_the_switch_interval_stays_the_programs(text, program, tmp_path):
     """It is shorter while a profile begins. The program looks at it in the profile, and after the profile."""
     ran = program(
@@ -106,6 +125,27 @@ def test_a_child_forked_meanwhile_has_the_programs_switch_interval():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "0.0050\n"
+
+
+def test_a_process_that_finds_no_script_prints_nothing(tmp_path):
+    """A child that was forked when the call had begun: nobody waits for it."""
+    text = entering._text(f"{tmp_path}/that's \\ gone.py")
+    done = subprocess.run(
+        [sys.executable, "-c", text + "import _thread\nwhile _thread._count(): pass\nprint(_thread.stack_size())"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (done.stdout, done.stderr) == ("0\n", "")
+
+
+def test_an_answer_that_nobody_waits_for_leaves_no_socket_open(run_python):
+    ran = run_python("-W", "always", "-c", """
+from spprof.listening import answer
+try: answer("gone")
+except OSError: print("refused")
+""")  # fmt: skip
+    assert (ran.out, ran.err) == ("refused\n", "")
 
 
 @pytest.mark.parametrize("text", WAYS)

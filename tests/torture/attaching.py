@@ -189,7 +189,7 @@ def run_case(python, name, units, said, attaching=None):
     status, text, errors = finish(process, LATE * 3)
     if attaching:
         attacher.join()
-    return status, text, errors
+    return status, text, errors.replace(str(process.pid), "PID")  # in a warning of forks
 
 
 def case(python, name, interpreter, times, folder, tally):
