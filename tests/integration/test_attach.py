@@ -69,7 +69,7 @@ def test_it_is_profiled_and_left_as_it_was(text, program, tmp_path):
 
 
 @pytest.mark.parametrize("text", WAYS)
-def test_threads_of_ours_have_room_where_the_programs_have_little(text, program, tmp_path):
+def test_the_stacks_of_our_threads_are_large_enough_where_the_programs_are_small(text, program, tmp_path):
     """On so small a stack 3.15 refuses to compile what begins a profile, and says so on the program's stderr."""
     ran = program(
         "import threading\nfor size in range(32768, 1 << 20, 4096):\n"

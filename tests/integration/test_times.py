@@ -210,16 +210,16 @@ def test_exceptions_recursion_and_what_calls_what():
     assert any(call.raised for call in found["failing"].slowest) or found["failing"].calls > 8
 
 
-def closes_are_told():
+def closes_are_reported():
     """Whether this Python has an event of a generator that is closed: 3.13.0 to 3.13.9 and 3.14.0 have none."""
 
     def one():
         yield
 
-    told, monitoring = [], sys.monitoring
+    reported, monitoring = [], sys.monitoring
     monitoring.use_tool_id(monitoring.PROFILER_ID, "test")
     try:
-        monitoring.register_callback(monitoring.PROFILER_ID, monitoring.events.PY_UNWIND, lambda code, *_: told.append(code))
+        monitoring.register_callback(monitoring.PROFILER_ID, monitoring.events.PY_UNWIND, lambda code, *_: reported.append(code))
         monitoring.set_events(monitoring.PROFILER_ID, monitoring.events.PY_UNWIND)
         closed = one()
         next(closed)
@@ -227,7 +227,7 @@ def closes_are_told():
     finally:
         monitoring.set_events(monitoring.PROFILER_ID, 0)
         monitoring.free_tool_id(monitoring.PROFILER_ID)
-    return one.__code__ in told
+    return one.__code__ in reported
 
 
 @timed_only
@@ -252,10 +252,10 @@ def test_every_way_in_which_a_generator_ends():
         empty = one(0)
         list(empty)
 
-    told = closes_are_told()
+    reported = closes_are_reported()
     times = timing(work, f"{__name__}:*")
     (timed,) = (timed for timed in times.functions if timed.function.name == "one")
-    assert (timed.calls, timed.raised, timed.open, times.lost) == ((5, 3, 0, 0) if told else (3, 1, 1, 1))
+    assert (timed.calls, timed.raised, timed.open, times.lost) == ((5, 3, 0, 0) if reported else (3, 1, 1, 1))
 
 
 @timed_only
