@@ -22,7 +22,7 @@ _path: "Optional[str]" = None
 _wanted = False  # whether it is to listen; while it cannot, there is no listener
 _hooked = False  # a fork and the process's end are seen to
 _RETRY_S = 1.0
-STACK = 1 << 20  # bytes, of our threads: what the program sets for its own (threading.stack_size) may be too little
+_STACK = 1 << 20  # bytes, of our threads: what the program sets for its own (threading.stack_size) may be too little
 _TURN_S, _MICROSECOND = 0.0001, 0.000001
 _usual_turn_s: "Optional[float]" = None  # the program's switch interval, while ours is in its place
 
@@ -188,8 +188,8 @@ def start_ours(start: "Callable[..., object]", body: "Callable[..., None]", *giv
     ours.add(birth)
     _spprof_threads_change()
     usual = stack_size()
-    if 0 < usual < STACK:
-        stack_size(STACK)
+    if 0 < usual < _STACK:
+        stack_size(_STACK)
     try:
         start(_as_ours, (birth, body, *given))
     except BaseException:
@@ -197,7 +197,7 @@ def start_ours(start: "Callable[..., object]", body: "Callable[..., None]", *giv
         _spprof_threads_change()
         raise
     finally:
-        if 0 < usual < STACK and stack_size() == STACK:  # else the program has set another
+        if 0 < usual < _STACK and stack_size() == _STACK:  # else the program has set another
             stack_size(usual)
 
 

@@ -129,7 +129,7 @@ def test_a_child_forked_meanwhile_has_the_programs_switch_interval():
 
 def test_a_process_that_finds_no_script_prints_nothing(tmp_path):
     """A child that was forked when the call had begun: nobody waits for it."""
-    text = entering._text(f"{tmp_path}/that's \\ gone.py")
+    text = entering._TEXT % f"{tmp_path}/gone.py"
     done = subprocess.run(
         [sys.executable, "-c", text + "import _thread\nwhile _thread._count(): pass\nprint(_thread.stack_size())"],
         capture_output=True,

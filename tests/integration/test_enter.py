@@ -194,7 +194,7 @@ while LIBRARY(None).poll(ctypes.byref(one), 1, 0) == 0: hot(500)
 ELSEWHERE = """
 import os, sys
 from spprof.launching import given
-folder = os.path.abspath(sys.argv.pop(1))
+folder = sys.argv.pop(1)
 given.make = lambda root, number, uid: given._made(os.open(folder, os.O_RDONLY), folder, number)
 from spprof.cli import main
 sys.exit(main(sys.argv[1:]))
@@ -224,7 +224,7 @@ def test_one_that_cannot_be_entered_is_said_and_let_alone(library, program, tmp_
 KILLED = """
 import os, signal, sys
 from spprof.launching import entering, stopped
-count, pid, script = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+count, pid = int(sys.argv[1]), int(sys.argv[2])
 def counted(function):
     def call(*arguments):
         global count
@@ -236,7 +236,7 @@ def counted(function):
 stopped.ptrace = counted(stopped.ptrace)
 for name in ("write", "write_both"):
     setattr(stopped.Stopped, name, counted(getattr(stopped.Stopped, name)))
-entered = entering.Entering(pid, {version!r}, script)
+entered = entering.Entering(pid, {version!r}, "script.py")
 while not entered.begun:
     entered.attempt()
 """
@@ -252,7 +252,7 @@ def test_an_attachment_that_is_killed_at_any_step_leaves_the_program_well(wait, 
     )
     steps = 0
     while True:
-        command = [sys.executable, "attacher.py", str(steps), str(ran.pid), str(tmp_path / "script.py")]
+        command = [sys.executable, "attacher.py", str(steps), str(ran.pid)]
         done = subprocess.run(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
         assert ran.process.poll() is None
         late = time.monotonic() + 60  # the kernel lets it go after the death

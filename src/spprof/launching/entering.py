@@ -8,7 +8,6 @@ import os
 import sys
 
 from ..errors import SpprofError, Unsupported
-from ..listening import STACK
 from ..outside.elf import Symbols
 from ..outside.interpreter import is_at_its_end, name_of, of_process, states
 from ..outside.layouts import SAID
@@ -28,16 +27,14 @@ _ZERO = 9  # bytes from the start of an ELF file to one that is zero
 _NO_MAIN_THREAD = "main thread"  # in the words of sys.remote_exec, which cannot find it
 STOPPED = "is stopped, until `kill -CONT`"
 BEGUN = "has run what it was given, which does not answer: the process may be ending, or can start no thread"
-
-
-def _text(script: str) -> str:
-    """What the main thread runs. No thread may be left to start, or the process may be at its end and import nothing any more: an
-    error that came out of the call would become a SystemError of the program's. Three system calls, since each may lose the GIL
-    for 5 ms (`open` makes nine). A child that is forked meanwhile runs it too, later: the file may be gone."""
-    read = f"p=__import__('posix')\ntry:f=p.open({script!a},0)\nexcept OSError:c=''\n"
-    read += "else:c=p.read(f,65536);p.close(f)\nexec(c,{})"
-    start = f"t=__import__('_thread');s=t.stack_size({STACK})\ntry:t.start_new(exec,({read!a},{{}}))\nfinally:t.stack_size(s)"
-    return f"try:__import__('builtins').exec({start!a},{{}})\nexcept Exception:pass\n"
+# No thread may be left to start, or the process may be at its end and import nothing any more: an error that came out of the call
+# would become a SystemError of the program's. Three system calls, since each may lose the GIL for 5 ms (`open` makes nine). A
+# child that is forked meanwhile runs it too, later: the file may be gone.
+_READ = r"p=__import__('posix')\ntry:f=p.open(%a,0);c=p.read(f,65536);p.close(f)\nexcept OSError:c=''\nexec(c,{})"
+_TEXT = f"""\
+try:__import__('_thread').start_new(__import__('builtins').exec,("{_READ}",{{}}))
+except Exception:pass
+"""
 
 
 def begin(pid: int, version: str, script: str) -> Union[Entering, Remote]:
@@ -132,7 +129,7 @@ class Entering:
             names.append(_VERSION)
         symbols, first = _symbols(maps, path, names)
         self._places = waking.Places(path, symbols, first + _ZERO, waking.way_back(maps))
-        self._call: Optional[pending.Call] = pending.Call(layout, symbols, _text(script))
+        self._call: Optional[pending.Call] = pending.Call(layout, symbols, _TEXT % (script,))
         self._is_put = False
         self._last = waking.Woken("")
 

@@ -263,6 +263,7 @@ class Call:
     def __init__(self, layout: Layout, symbols: Dict[str, int], text: str) -> None:
         self.layout, self.symbols = layout, symbols
         self.text = text.encode("ascii") + b"\0"
+        assert 2 * len(self.text) <= layout.slots * layout.slot  # else there may be no place for it beside the call (put)
         self._index: Optional[int] = None
         self._text_at = 0
 
