@@ -167,7 +167,7 @@ def _measure(tool: Optional[Attacher], python: str, state: str) -> Dict[str, obj
             return {"gap": longest}
         seen = [int(one) for one in _FIRST.findall(tool.names(file))] if done.returncode == 0 else []
         if not seen:
-            raise child.Failed(f"no sample (exit status {done.returncode}): {(done.stderr or done.stdout).strip()[-300:]}")
+            raise child.Failed(f"no sample (exit status {done.returncode}): {done.stderr.strip()[-300:] or 'no word why'}")
         stops = Path(f"{file}.stops")
         return {
             "first": (began - since) / 1e9 + min(seen) * _STEP_MS / 1e3,

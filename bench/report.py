@@ -28,12 +28,13 @@ MATTER = (
     ("shares", r"1,000 Hz.*in >= 97"), ("shares", r"10,000 Hz.*in >= 97"), ("shares", r"1,000 Hz.*own 95"),
     ("handover", r"^lock: signal, 1,000"), ("wrapped", r"^read"), ("handler", ""), ("startup", r"^start\(\)"),
     ("wall100", "uses"), ("memory", ""), ("bytes", "black"), ("convert", "^html"), ("counts", "^run --calls <="),
-    ("hot", "mypy"), ("times", "<|at most"), ("attach", "first sample"),
+    ("hot", "mypy"), ("times", "less than"), ("attach", r"^spprof.*first sample"),
 )  # fmt: skip
 
 
 def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", text)  # what other profilers print is coloured
+    return " ".join(plain.split()).replace("|", "\\|")
 
 
 def _table(title: str, result: Dict[str, Any]) -> List[str]:

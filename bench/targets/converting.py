@@ -12,7 +12,7 @@ from spprof import Profile  # noqa: E402
 
 profile = Profile.load(sys.argv[1])
 loaded = time.perf_counter()
-profile.save(sys.argv[3], sys.argv[2])
+profile.save(sys.argv[3], sys.argv[2], force=True)  # a round writes what the one before wrote
 ended = time.perf_counter()
 says.write(
     samples=len(profile),
