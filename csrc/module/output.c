@@ -180,7 +180,11 @@ static PyType_Spec spec = {
 PyObject *spp_output_type(void) { return PyType_FromSpec(&spec); }
 int spp_output_fd(PyObject *object) { return is_open((output *)object) ? ((output *)object)->fd : -1; }
 
+/* GIL held. Every start has an output first. So a child that is forked later, even while a start has begun, knows that nobody
+ * starts there and that no file of its parent's is its own. */
 static output *make(PyObject *module) {
+    const char *why;
+    (void)spp_run_prepare(&why); /* the start reports a failure */
     PyObject *type = PyObject_GetAttrString(module, "Output");
     output *self =
         type != NULL && PyType_Check(type) ? (output *)((PyTypeObject *)type)->tp_alloc((PyTypeObject *)type, 0) : NULL;
@@ -296,8 +300,6 @@ static PyObject *numbered(PyObject *path, int number) {
 
 PyObject *spp_output_first_free(PyObject *module, PyObject **path) {
     const int flags = O_RDWR | O_CLOEXEC | O_BINARY | O_CREAT | O_EXCL;
-    const char *why;
-    (void)spp_run_prepare(&why); /* prepares for forks, as in open_output */
     output *self = make(module);
     PyObject *name = Py_NewRef(*path);
     for (int number = 2; self != NULL && name != NULL && number < NAMES_MOST; number++) {
@@ -329,8 +331,6 @@ void spp_output_close(PyObject *self) {
 static PyObject *open_output(PyObject *module, PyObject *args) {
     PyObject *path;
     int flags, named;
-    const char *why;
-    (void)spp_run_prepare(&why); /* what a fork does to a file that is locked; the start reports a failure */
     if (!PyArg_ParseTuple(args, "Oip", &path, &flags, &named)) return NULL;
     output *self = make(module);
     if (self == NULL) return NULL;

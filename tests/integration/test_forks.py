@@ -122,6 +122,40 @@ print(os.read(reading, 100).decode())
     assert ran.profile.end["reason"] == "stop"
 
 
+@linux
+@pytest.mark.parametrize("opened", ["open", "named", "unnamed"])
+def test_a_child_forked_while_another_thread_begins_the_first_profile(opened, run_python):
+    """Within the call that begins it, which imports gc, by the program's own `__import__`."""
+    ran = run_python("-W", "ignore", "-c", f"""
+import builtins, json, os, signal, threading, spprof
+from spprof.recording import api, options
+imports, codes = builtins.__import__, []
+def forks():
+    builtins.__import__ = imports
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(60)  # it waits for ever
+        spprof.start()
+        spprof.stop()
+        os._exit(7)
+    codes.append(os.waitpid(pid, 0)[1])
+def and_forks(name, *rest, **more):
+    if name == "gc":
+        thread = threading.Thread(target=forks)
+        thread.start()
+        thread.join()
+    return imports(name, *rest, **more)
+builtins.__import__ = and_forks
+if {opened!r} == "open":
+    api.end(api.begin_into(options.Options(), os.open("out.spprof", os.O_RDWR | os.O_CREAT)))
+else:
+    spprof.start(output_path="out.spprof" if {opened!r} == "named" else None)
+    spprof.stop()
+print(json.dumps(codes))
+""", timeout=120)  # fmt: skip
+    assert ran.json == [7 << 8]
+
+
 # A profile takes a second to begin, and then fails: its output takes nothing.
 BEGINS = """
 import os, threading, spprof

@@ -73,7 +73,8 @@ def test_what_is_specialized_is_not_listed_and_what_cannot_be_is():
     assert found(profile, "one type") == []
     (never,) = found(profile, "never")
     assert (never.name, never.missed) == ("BINARY_OP", False)
-    assert 1000 <= never.runs <= runs
+    # It ran 1,601 times and more. 3.15's counter says "sixth attempt" for the end of the seventh, too: what came before is sure.
+    assert (1 + 6 + 30 + 126 + 508 if sys.version_info >= (3, 15) else 1000) <= never.runs <= runs
     (several,) = found(profile, "several types")
     assert (several.name, several.missed, several.runs) == ("LOAD_ATTR", True, 1)
     text = inspect.getsource(work).splitlines()[several.line - work.__code__.co_firstlineno]
