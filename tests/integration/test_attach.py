@@ -68,6 +68,15 @@ def test_it_is_profiled_and_left_as_it_was(text, program, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["first.spprof", "program.py", "second.spprof"]
 
 
+def until_profiled(text):
+    """The program, which goes on until a profile of it has begun and ended."""
+    return (
+        text.replace("while True: hot(500)", "core = None\n")
+        + "while not (core and core.active()): core = sys.modules.get('spprof._core'); hot(500)\n"
+        + "while core.active(): hot(500)\n"
+    )
+
+
 @pytest.mark.parametrize("text", WAYS)
 def test_the_stacks_of_our_threads_are_large_enough_where_the_programs_are_small(text, program, tmp_path):
     """On so small a stack 3.15 refuses to compile what begins a profile, and says so on the program's stderr."""
@@ -75,10 +84,7 @@ def test_the_stacks_of_our_threads_are_large_enough_where_the_programs_are_small
         "import threading\nfor size in range(32768, 1 << 20, 4096):\n"
         "    try: threading.stack_size(size); break\n"
         "    except ValueError: pass\n"  # a debug build asks for more
-        + text.replace("while True: hot(500)", "")
-        + "core = None\n"
-        + "while not (core and core.active()): core = sys.modules.get('spprof._core'); hot(500)\n"
-        + "while core.active(): hot(500)\n"
+        + until_profiled(text)
         + "print(threading.stack_size() == size, flush=True)\n"
     )
     done = ran.attach("--duration", "0.2", "-q", "-o", "p.spprof")
@@ -91,10 +97,7 @@ def test_the_switch_interval_stays_the_programs(text, program, tmp_path):
     """It is shorter while a profile begins. The program looks at it in the profile, and after the profile."""
     ran = program(
         "import sys\nsys.setswitchinterval(0.0321)\nusual = sys.getswitchinterval()\n"
-        + text.replace("while True: hot(500)", "")
-        + "core = None\n"
-        + "while not (core and core.active()): core = sys.modules.get('spprof._core'); hot(500)\n"
-        + "while core.active(): hot(500)\n"
+        + until_profiled(text)
         + "print(sys.getswitchinterval() == usual, flush=True)\nwhile True: hot(500)\n"
     )
     done = ran.attach("--duration", "0.2", "-q", "-o", "p.spprof")
