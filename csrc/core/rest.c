@@ -2,8 +2,6 @@
 
 #include <stddef.h>
 
-#include "os/clock.h"
-
 #define STEP_NS 20000u
 
 enum { RUNS, ASKED, RESTS };
@@ -19,12 +17,10 @@ void spp_rest_ask(spp_rest *rest, spp_os_bell *bell) {
     if (atomic_compare_exchange_strong(rest, &runs, ASKED)) spp_os_bell_ring(bell);
 }
 
-bool spp_rest_await(spp_rest *rest, spp_os_worker **worker, uint64_t until_ns) {
+bool spp_rest_await(spp_rest *rest, spp_os_worker **worker, spp_patience *left_ns) {
     while (atomic_load(rest) == ASKED) {
-        uint64_t now = spp_os_now_ns();
         uint32_t asked = ASKED;
-        if (now >= until_ns && atomic_compare_exchange_strong(rest, &asked, RUNS)) return false;
-        spp_os_sleep_until(now + STEP_NS);
+        if (!spp_patience_sleep(left_ns, STEP_NS) && atomic_compare_exchange_strong(rest, &asked, RUNS)) return false;
     }
     if (*worker != NULL) spp_os_worker_join(*worker);
     *worker = NULL;

@@ -5,6 +5,7 @@
 #if !defined(_WIN32)
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "core/file/write.h"
 #include "core/file/writer.h"
 #include "os/files.h"
+#include "os/lock.h"
 
 #define BLOCKS 40u
 #define HEADER "{\"version\":1}"
@@ -179,6 +181,42 @@ static void made_later(void) {
     close(fd);
 }
 
+static _Atomic bool keeps;
+
+/* The lock that the writer's thread needs, for longer than an output may take nothing. */
+static void *keep_from(void *unused) {
+    spp_os_lock();
+    keeps = true;
+    while (spp_writer_idle(false)) usleep(1000);
+    usleep(1500000);
+    spp_os_unlock();
+    return unused;
+}
+
+static void *put_one(void *unused) {
+    put(1);
+    return unused;
+}
+
+/* As on a machine so full that the thread gets no processor: the output takes everything. */
+static void starved(void) {
+    static spp_os_file file;
+    pthread_t keeper, putter;
+    int fd = opened(&file);
+    CHECK_EQUAL(spp_write_start(&file, HEADER, sizeof HEADER - 1), 0);
+    CHECK_EQUAL(spp_writer_wait(), 0);
+    CHECK_EQUAL(pthread_create(&keeper, NULL, keep_from, NULL), 0);
+    while (!keeps) usleep(1000);
+    CHECK_EQUAL(pthread_create(&putter, NULL, put_one, NULL), 0);
+    while (spp_writer_idle(false)) usleep(1000);
+    CHECK_EQUAL(spp_writer_wait(), 0);
+    pthread_join(keeper, NULL);
+    pthread_join(putter, NULL);
+    spp_write_stop();
+    CHECK_EQUAL(spp_writer_lost(), 0);
+    close(fd);
+}
+
 int main(void) {
     int fd = mkstemp(path);
     CHECK(fd >= 0);
@@ -188,6 +226,7 @@ int main(void) {
     CHECK(most > 30 + BLOCKS * (BLOCKS + 1) / 2 + BLOCKS * HEAD);
     quiet();
     made_later();
+    starved();
     unlink(path);
     return check_done();
 }

@@ -1,12 +1,15 @@
 """An output that takes nothing: nobody waits for it but a second at the most, what waits for it has a bound, and what is lost
 meanwhile is counted. A FIFO whose reader does not read stands for all of them, a file system of the network that hangs too."""
 
+import contextlib
 import errno
 import json
 import os
 import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -148,6 +151,50 @@ print(json.dumps(said))
 """, timeout=60)  # fmt: skip
     assert ran.json == ["the profile cannot be written: the output took nothing for a second", False, 0]
     assert ran.profile.warning is None and json.dumps(ran.profile.stats["write_error"]) == "null"
+
+
+def writes(pid):
+    for one in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(OSError):  # it has ended
+            if (one / "comm").read_text() == "spprof-writer\n":
+                return True
+    return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks /proc for the writer's thread")
+def test_a_process_that_was_stopped_has_not_waited_for_its_output(tmp_path):
+    """Ctrl-Z and fg, a debugger, a frozen container: clocks go on meanwhile. It is stopped in the midst of a start, and somebody
+    reads when it goes on."""
+    os.mkfifo(tmp_path / "fifo")
+    reader = os.open(tmp_path / "fifo", os.O_RDONLY | os.O_NONBLOCK)
+    text = """
+import os, spprof
+writing = os.open("fifo", os.O_WRONLY | os.O_NONBLOCK)
+for size in (512, 1):
+    try:
+        while True: os.write(writing, b"x" * size)
+    except BlockingIOError: pass
+spprof.start(output_path="fifo")
+os._exit(0)
+"""
+    process = subprocess.Popen([sys.executable, "-c", text], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    try:
+        while not writes(process.pid):
+            assert process.poll() is None
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+        time.sleep(1.1)  # longer than an output may take nothing
+        process.send_signal(signal.SIGCONT)
+        while process.poll() is None:
+            try:
+                os.read(reader, 65536)
+            except BlockingIOError:
+                time.sleep(0.001)
+        assert (process.returncode, process.stderr.read()) == (0, "")
+    finally:
+        process.kill()
+        process.communicate()
+        os.close(reader)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks /proc what is resident")

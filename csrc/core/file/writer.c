@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 
 #include "base/heap.h"
+#include "base/patience.h"
 #include "core/capture/capture.h"
 #include "core/rest.h"
 #include "os/clock.h"
@@ -13,8 +14,10 @@
 #define AHEAD_MOST ((size_t)4 << 20) /* bytes that wait: some seconds of the fastest run */
 #define PIECE ((size_t)64 << 10)     /* written at once: shows that a slow output moves */
 #define STEP_NS 100000u
-#define MAKING_NS 300000000u /* a run's end waits so long for what is still to be made */
-#define REST_NS 50000000u    /* on some systems another's bell may take the ring */
+#define STUCK_NS 1000000000u    /* the longest that a thread waits for an output without progress */
+#define STARVED_NS 10000000000u /* the same, where the writer's thread does not even run */
+#define MAKING_NS 300000000u    /* a run's end waits so long for what is still to be made */
+#define REST_NS 50000000u       /* on some systems another's bell may take the ring */
 
 /* When a write has failed, blocks A and E need space. */
 #define END_MOST 256u /* bytes of block E */
@@ -42,7 +45,7 @@ typedef struct writer {
     _Atomic bool late;       /* no more of them are */
     _Atomic uint64_t moved;
     _Atomic int error;
-    _Atomic bool ended, rings;
+    _Atomic bool ended, rings, busy;
     /* the writer's thread */
     uint64_t size;         /* of the whole blocks in the file */
     uint64_t size_most;    /* how far the write that failed came */
@@ -162,10 +165,12 @@ static bool write_next(writer *w) {
     if (block != NULL) *from = block->next;
     spp_os_unlock();
     if (block == NULL) return false;
+    atomic_store(&w->busy, true);
     if (block->make != NULL)
         make_block(w, block, drop);
     else
         write_block(w, block, drop);
+    atomic_store(&w->busy, false);
     spp_os_lock();
     block->next = w->written;
     w->written = block;
@@ -174,6 +179,7 @@ static bool write_next(writer *w) {
 }
 
 static void end(writer *w) {
+    atomic_store(&w->busy, true);
     note(w, spp_os_file_end(&w->file));
     atomic_store(&w->ended, true);
 }
@@ -299,10 +305,9 @@ void spp_writer_put(spp_block *block) {
 
 void spp_writer_made(void) {
     writer *w = current;
-    uint64_t until = spp_os_now_ns() + MAKING_NS;
+    spp_patience patience = MAKING_NS;
     if (w == NULL) return;
-    while (w->worker != NULL && atomic_load(&w->making) != 0 && spp_os_now_ns() < until)
-        spp_os_sleep_until(spp_os_now_ns() + STEP_NS);
+    while (w->worker != NULL && atomic_load(&w->making) != 0 && spp_patience_sleep(&patience, STEP_NS)) {}
     atomic_store(&w->late, true);
 }
 
@@ -314,17 +319,24 @@ bool spp_writer_idle(bool rings) {
     return atomic_load(&current->waiting) == 0;
 }
 
-uint64_t spp_writer_moved(void) { return current != NULL ? atomic_load(&current->moved) : 0; }
+static spp_writer_watch watch_of(writer *w) { return (spp_writer_watch){atomic_load(&w->moved), STUCK_NS, STARVED_NS}; }
 
-/* False: for a second it did not move. */
+static bool turn(spp_writer_watch *watch, writer *w, uint64_t took_ns) {
+    if (atomic_load(&w->moved) != watch->moved) *watch = watch_of(w);
+    return spp_patience_spend(atomic_load(&w->busy) ? &watch->output : &watch->thread, took_ns);
+}
+
+spp_writer_watch spp_writer_watch_begin(void) { return current != NULL ? watch_of(current) : (spp_writer_watch){0}; }
+
+bool spp_writer_watch_turn(spp_writer_watch *watch, uint64_t took_ns) { return current == NULL || turn(watch, current, took_ns); }
+
+/* False: it did not move. */
 static bool wait_for(writer *w, bool end) {
-    uint64_t moved = atomic_load(&w->moved), since = spp_os_now_ns();
+    spp_writer_watch watch = watch_of(w);
     while (end ? !atomic_load(&w->ended) : atomic_load(&w->waiting) != 0) {
-        uint64_t now = spp_os_now_ns(), seen = atomic_load(&w->moved);
-        if (seen != moved) since = now;
-        if (now - since > SPP_WRITER_STUCK_NS) return false;
-        moved = seen;
-        spp_os_sleep_until(now + STEP_NS);
+        uint64_t since = spp_os_now_ns();
+        spp_os_sleep_until(since + STEP_NS);
+        if (!turn(&watch, w, spp_patience_took(since, STEP_NS))) return false;
     }
     return true;
 }
@@ -366,14 +378,14 @@ int spp_writer_end(bool drop) {
 }
 
 /* A table of descriptors that is the thread's own ends with it. */
-bool spp_writer_rest(uint64_t until_ns) {
+bool spp_writer_rest(spp_patience *left_ns) {
     writer *w = current;
     if (left != NULL) free_left();
     if (left != NULL) return false;
     if (w == NULL || w->worker == NULL) return true;
     if (w->file.apart) return false;
     spp_rest_ask(&w->rest, &w->bell);
-    if (!spp_rest_await(&w->rest, &w->worker, until_ns)) return false;
+    if (!spp_rest_await(&w->rest, &w->worker, left_ns)) return false;
     w->tid = 0;
     return true;
 }

@@ -1,6 +1,6 @@
 /* The thread that writes the file. An output may block for long (a FIFO with a sleeping reader, a
- * network file system that hangs): no other thread waits for it longer than a second, and the
- * amount of waiting data is bounded.
+ * network file system that hangs): no other thread waits for it longer than a second (ten, if it
+ * is this thread that does not run), and the amount of waiting data is bounded.
  *
  * One writer at a time is in use, by one thread at a time (start, the drain thread, stop) unless
  * stated otherwise. It takes the drain lock only for moments and allocates nothing, so a fork need
@@ -12,9 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/patience.h"
 #include "os/files.h"
-
-#define SPP_WRITER_STUCK_NS 1000000000u /* the longest that a thread waits for an output without progress */
 
 /* After a failed write the file is cut back to whole blocks that leave space for its last ones, and
  * nothing else is written. */
@@ -50,10 +49,16 @@ void spp_writer_made(void);
 bool spp_writer_behind(void);
 /* Whether everything is written (or has failed). `rings`: ring the drain thread's bell when it is. */
 bool spp_writer_idle(bool rings);
-/* A number that changes with every write. */
-uint64_t spp_writer_moved(void);
+/* Who waits in turns of its own: how much longer. It begins anew with every write. */
+typedef struct {
+    uint64_t moved;
+    spp_patience output, thread; /* for an output that takes nothing, for a thread that does not run */
+} spp_writer_watch;
+spp_writer_watch spp_writer_watch_begin(void);
+/* Counts a turn. False: it was too long. */
+bool spp_writer_watch_turn(spp_writer_watch *watch, uint64_t took_ns);
 /* Waits until everything is written. 0, or the errno of the first failure; ETIMEDOUT: no progress
- * for a second. */
+ * for too long. */
 int spp_writer_wait(void);
 /* Waits as above, and for the closing. If that fails, the thread stays behind with the queue: it
  * writes the rest when it can, or drops it (`drop`), and ends. Returns an errno. */
@@ -61,7 +66,7 @@ int spp_writer_end(bool drop);
 /* Ends the thread between two blocks, and continues in a new one: blocks queued meanwhile wait.
  * False: it cannot, or did not end in time; or the new one could not be started (then
  * spp_writer_wait and spp_writer_end write themselves). */
-bool spp_writer_rest(uint64_t until_ns);
+bool spp_writer_rest(spp_patience *left_ns);
 bool spp_writer_wake(void);
 /* In a forked child: the file is the parent's. */
 void spp_writer_abandon(void);

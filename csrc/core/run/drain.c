@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/patience.h"
 #include "core/capture/spans.h"
 #include "core/capture/tasks.h"
 #include "core/file/hashes.h"
@@ -180,15 +181,14 @@ static void flushed(uint32_t asked, int error) {
 static struct {
     bool waits;
     uint32_t asked;
-    uint64_t moved, until_ns;
+    uint64_t looked_ns;
+    spp_writer_watch watch;
 } flushing;
 
 static void look_at_flush(void) {
     if (!flushing.waits) return;
-    uint64_t now = spp_os_now_ns(), moved = spp_writer_moved();
-    if (moved != flushing.moved) flushing.until_ns = now + SPP_WRITER_STUCK_NS;
-    flushing.moved = moved;
-    bool late = now > flushing.until_ns;
+    bool late = !spp_writer_watch_turn(&flushing.watch, spp_patience_took(flushing.looked_ns, LOOK_NS));
+    flushing.looked_ns = spp_os_now_ns();
     if (!spp_writer_idle(true) && !late) return;
     flushing.waits = false;
     flushed(flushing.asked, late ? ETIMEDOUT : 0);
@@ -268,7 +268,8 @@ static turns_end drain_turns(void) {
             spp_imports_write(false);
             flushing.waits = true;
             flushing.asked = asked;
-            flushing.until_ns = spp_os_now_ns() + SPP_WRITER_STUCK_NS;
+            flushing.looked_ns = spp_os_now_ns();
+            flushing.watch = spp_writer_watch_begin();
         }
         spp_os_work_end();
         spp_hot_ask();

@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "base/patience.h"
 #include "base/spinlock.h"
 #include "core/file/writer.h"
 #include "core/run/state.h"
@@ -88,8 +89,8 @@ void spp_ours_leave(int32_t tid) {
 }
 
 void spp_ours_start(void) {
-    uint64_t until = spp_os_now_ns() + BIRTH_MOST_NS;
-    while (spp_ours_are_born() && spp_os_now_ns() < until) spp_os_sleep_until(spp_os_now_ns() + 100000);
+    spp_patience left = BIRTH_MOST_NS;
+    while (spp_ours_are_born() && spp_patience_sleep(&left, 100000)) {}
     for (int i = 0; i < MOST; i++) {
         int32_t tid = atomic_load(&threads[i].tid);
         if (tid != 0) atomic_store(&threads[i].cpu_start, cpu_of(tid));

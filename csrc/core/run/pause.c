@@ -2,6 +2,7 @@
 
 #include <stdatomic.h>
 
+#include "base/patience.h"
 #include "core/capture/capture.h"
 #include "core/resolve/resolve.h"
 #include "core/run/arm.h"
@@ -92,6 +93,6 @@ void spp_pause_ask(bool paused) {
     if (spp_run_state.drain == NULL || spp_os_tid() == spp_os_worker_tid(spp_run_state.drain)) return;
     /* What the caller runs next is to be sampled, or no event of it to be counted. Not for long: the drain thread may wait for
      * what the caller holds. */
-    uint64_t until_ns = spp_os_now_ns() + TURN_MOST_NS;
-    while (!has_turned(paused) && spp_os_now_ns() < until_ns) spp_os_sleep_until(spp_os_now_ns() + ASK_STEP_NS);
+    spp_patience left = TURN_MOST_NS;
+    while (!has_turned(paused) && spp_patience_sleep(&left, ASK_STEP_NS)) {}
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/heap.h"
+#include "base/patience.h"
 #include "core/file/hashes.h"
 #include "core/file/write.h"
 #include "core/file/writer.h"
@@ -249,9 +250,10 @@ static spp_start_result start(spp_options *o, const spp_thread_states *states, c
 }
 
 /* A bell for the drain thread, and what it is to do may wait for what the caller holds: not for long. */
-static void await_until(uint64_t until_ns, bool (*done)(uint32_t which), uint32_t which) {
+static void await(bool (*done)(uint32_t which), uint32_t which) {
+    spp_patience left = LEAVE_MOST_NS;
     spp_os_bell_ring(&spp_cap.bell);
-    while (!done(which) && spp_os_now_ns() < until_ns) spp_os_sleep_until(spp_os_now_ns() + ASK_STEP_NS);
+    while (!done(which) && spp_patience_sleep(&left, ASK_STEP_NS)) {}
 }
 
 static bool is_over(uint32_t unused) {
@@ -265,23 +267,22 @@ void spp_run_exec(void) {
     if (spp_run_active()) spp_watch_exec();
     spp_os_signal_take_back();
     if (spp_run_active() && atomic_load(&spp_run_state.begun) && spp_run_state.drain != NULL)
-        await_until(spp_os_now_ns() + LEAVE_MOST_NS, spp_drain_flushed, spp_drain_ask_flush());
+        await(spp_drain_flushed, spp_drain_ask_flush());
 }
 
 void spp_run_leave(void) {
     if (!spp_run_active() || !atomic_load(&spp_run_state.begun) || spp_os_forked_unseen() || spp_run_state.drain == NULL) return;
     atomic_store(&spp_run_state.leaving, 1);
     atomic_store(&spp_run_state.stopping, 1);
-    await_until(spp_os_now_ns() + LEAVE_MOST_NS, is_over, 0);
+    await(is_over, 0);
 }
 
 /* A thread that starts or stops a run meanwhile goes first. */
 void spp_run_confined(void) {
-    uint64_t until = spp_os_now_ns() + LEAVE_MOST_NS;
+    spp_patience left = LEAVE_MOST_NS;
     bool mine;
     while (!spp_run_turn(SPP_RUN_ACTIVE, SPP_RUN_STOPPING)) {
-        if (spp_run_phase_now(&mine) == SPP_RUN_NONE || mine || spp_os_now_ns() >= until) return;
-        spp_os_sleep_until(spp_os_now_ns() + WAIT_STEP_NS);
+        if (spp_run_phase_now(&mine) == SPP_RUN_NONE || mine || !spp_patience_sleep(&left, WAIT_STEP_NS)) return;
     }
     if (spp_run_state.drain != NULL && !spp_os_forked_unseen()) {
         atomic_store(&spp_run_state.confined, 1);

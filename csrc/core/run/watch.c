@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "base/patience.h"
 #include "core/capture/capture.h"
 #include "core/resolve/resolve.h"
 #include "core/run/arm.h"
@@ -131,12 +132,11 @@ static _Atomic uint32_t scans_begun, scans_done;
 
 /* A new thread, not in a handler; without the GIL. */
 static void await_scan(void) {
-    uint64_t until = spp_os_now_ns() + BIRTH_MOST_NS;
+    spp_patience left = BIRTH_MOST_NS;
     uint32_t next = atomic_load(&scans_begun) + 1;
     spp_os_bell_ring(&spp_cap.bell);
     while ((int32_t)(atomic_load(&scans_done) - next) < 0 && atomic_load(&spp_run_state.active) &&
-           !atomic_load(&spp_run_state.stopping) && spp_os_now_ns() < until)
-        spp_os_sleep_until(spp_os_now_ns() + 50000);
+           !atomic_load(&spp_run_state.stopping) && spp_patience_sleep(&left, 50000)) {}
 }
 
 void spp_watch_births(bool wanted) {
