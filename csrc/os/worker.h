@@ -11,6 +11,8 @@ typedef struct spp_os_worker spp_os_worker;
  * failure. */
 spp_os_worker *spp_os_worker_start(const char *name, bool prompt, void (*body)(void *), void *arg);
 int32_t spp_os_worker_tid(const spp_os_worker *worker);
+/* Whether the system ended it: Windows ends all other threads of a process that leaves. */
+bool spp_os_worker_was_ended(const spp_os_worker *worker);
 /* Waits until it ends, and frees it. */
 void spp_os_worker_join(spp_os_worker *worker);
 /* Lets it end by itself; nobody waits for it. */

@@ -6,6 +6,7 @@
 #include "os/context.h"
 #include "os/memory.h"
 #include "os/slots.h"
+#include "os/worker.h"
 
 static DWORD slots[2]; /* one of the first 64, and one of those behind them */
 
@@ -56,6 +57,22 @@ static void of_an_ended_thread(void) {
 }
 
 /* As the program's threads wait for a lock. Under wine this holds anyway: by the kernel's own delay. */
+static void sleep_on(void *unused) {
+    (void)unused;
+    Sleep(INFINITE);
+}
+
+/* As the system does when a process leaves. */
+static void of_a_worker_that_was_ended(void) {
+    spp_os_worker *worker = spp_os_worker_start("ended", false, sleep_on, NULL);
+    HANDLE thread = OpenThread(THREAD_TERMINATE, FALSE, (DWORD)spp_os_worker_tid(worker));
+    CHECK(!spp_os_worker_was_ended(worker));
+    CHECK(TerminateThread(thread, 0));
+    CloseHandle(thread);
+    while (!spp_os_worker_was_ended(worker)) Sleep(1);
+    spp_os_worker_join(worker);
+}
+
 static void short_sleeps_without_a_timer(void) {
     uint64_t shortest = UINT64_MAX;
     for (int i = 0; i < 100; i++) {
@@ -73,6 +90,7 @@ int main(void) {
     CHECK(slots[0] < 64 && slots[1] >= 64 && slots[1] < spp_os_slots());
     of_another_thread();
     of_an_ended_thread();
+    of_a_worker_that_was_ended();
     short_sleeps_without_a_timer();
     return check_done();
 }

@@ -337,6 +337,7 @@ static bool wait_for(writer *w, bool end) {
         uint64_t since = spp_os_now_ns();
         spp_os_sleep_until(since + STEP_NS);
         if (!turn(&watch, w, spp_patience_took(since, STEP_NS))) return false;
+        if (w->worker != NULL && spp_os_worker_was_ended(w->worker)) return end && atomic_load(&w->ended);
     }
     return true;
 }

@@ -156,6 +156,7 @@ spp_os_worker *spp_os_worker_start(const char *name, bool prompt, void (*body)(v
 }
 
 int32_t spp_os_worker_tid(const spp_os_worker *worker) { return worker->tid; }
+bool spp_os_worker_was_ended(const spp_os_worker *worker) { return spp_windows_has_ended(worker->thread); }
 
 void spp_os_worker_join(spp_os_worker *worker) {
     WaitForSingleObject(worker->thread, INFINITE);
