@@ -26,7 +26,7 @@ void spp_os_loader_begin(void);
 void spp_os_loader_end(void);
 /* Whether this process is a forked child in which `child` has not run because the C library did not see the fork; false if it
  * shares its memory with the parent. If so, spp_os_fork_seen() runs it, as each function
- * above that takes a lock does. By the only thread of the process. */
+ * above that takes a lock does. By the only thread of the process. The question also in a handler. */
 bool spp_os_forked_unseen(void);
 void spp_os_fork_seen(void);
 

@@ -56,7 +56,7 @@ def counts():
     while not done.is_set():
         count[0] += 1
         time.sleep(0)
-threading.stack_size(65536)
+threading.stack_size(128 * 1024)
 waiting = [threading.Thread(target=done.wait) for _ in range(300)] + [threading.Thread(target=counts)]
 for thread in waiting:
     thread.start()
@@ -88,7 +88,7 @@ def test_a_look_at_many_threads_costs_so_much_for_each(run_python, tmp_path):
         """
 import glob, json, sys, threading, time
 import spprof
-threading.stack_size(65536)
+threading.stack_size(128 * 1024)
 done = threading.Event()
 threads = [threading.Thread(target=done.wait) for _ in range(int(sys.argv[1]))]
 for thread in threads:

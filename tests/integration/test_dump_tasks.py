@@ -315,8 +315,9 @@ def test_damaged_tasks_cost_themselves(python, start):  # noqa: F811
 def test_tasks_of_an_unknown_layout_are_refused(start, monkeypatch):  # noqa: F811
     process = start(WHO)
     process.stdout.readline()
-    size = LAYOUTS[OWN]["task_size"]
-    monkeypatch.setitem(LAYOUTS[OWN], "task_size", size + 8)
+    layout = LAYOUTS[OWN.rstrip("d")]
+    size = layout["task_size"]
+    monkeypatch.setitem(layout, "task_size", size + 8)
     found = dump(process.pid)
     assert found.tasks == ([], 0, 0, f"its tasks have {size} bytes, and this spprof knows those of {size + 8}")
 

@@ -297,7 +297,8 @@ def fork_beside_threads(run_python, tmp_path, way, threads=4, children=3, mode="
     library = [compiled(tmp_path, "forks")] if way in ("c", "system_call") else []
     arguments = (way, threads, children, mode, rate, seed, *library)
     ran = run_python("-W", "ignore", TARGETS / "forker.py", tmp_path / "out", *arguments, timeout=280)
-    assert ran.json == [[number, 0] for number in range(children)]
+    errors = tmp_path / "out.errors"
+    assert ran.json == [[number, 0] for number in range(children)], errors.read_text() if errors.exists() else ""
     for number in range(children):
         check_child(tmp_path / f"out.{number}.spprof", way)
 

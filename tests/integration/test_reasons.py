@@ -56,9 +56,10 @@ def times_of(profile):
 NAPS = """
 import json, os, sys, time
 import spprof
-def counted():
+def counted():  # at least, at most: it may lose the processor between two clocks
+    since = time.monotonic_ns()
     ran, ready = map(int, open("/proc/thread-self/schedstat").read().split()[:2])
-    return {"ready": ready, "sleep": time.monotonic_ns() - ran - ready}
+    return {"ready": (ready, ready), "sleep": (since - ran - ready, time.monotonic_ns() - ran - ready)}
 pid = os.getpid()
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1])
 if os.fork() == 0:
@@ -67,12 +68,12 @@ if os.fork() == 0:
 outside = counted()
 spprof.start(mode="wall", output_path="p.spprof")
 inside = counted()
-while (now := counted())["ready"] - inside["ready"] < 1.5e9:
+while (now := counted())["ready"][0] - inside["ready"][0] < 1.5e9:
     time.sleep(0.001)
     sum(range(20_000))
 spprof.stop()
 last = counted()
-print(json.dumps({reason: (now[reason] - inside[reason], last[reason] - outside[reason]) for reason in now}))
+print(json.dumps({reason: (now[reason][0] - inside[reason][1], last[reason][1] - outside[reason][0]) for reason in now}))
 """
 # A sample of at most 80 ms has one reason; a wait for a processor is counted when it ends, within 10 ms.
 NEAR = 80_000_000 + 10_000_000

@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 
 import spprof
 
@@ -60,12 +61,17 @@ def childs_thread(n):
 def child(number):
     # Whatever else this process inherited to run, it does not.
     signal.alarm(120)
-    spprof.start(output_path=f"{out}.{number}.spprof", mode=mode, interval_ms=1000 / rate)
-    for n in range(1 << 30):
-        of_the_child(n % 64)
-        if n % 64 == 0 and spprof.stats()["taken"] >= SAMPLES:
-            break
-    spprof.stop()
+    try:
+        spprof.start(output_path=f"{out}.{number}.spprof", mode=mode, interval_ms=1000 / rate)
+        for n in range(1 << 30):
+            of_the_child(n % 64)
+            if n % 64 == 0 and spprof.stats()["taken"] >= SAMPLES:
+                break
+        spprof.stop()
+    except BaseException:  # its stderr may be a terminal that nobody reads
+        with open(f"{out}.errors", "a") as errors:
+            traceback.print_exc(file=errors)
+        os._exit(1)
     os._exit(0)
 
 

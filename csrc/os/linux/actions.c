@@ -5,6 +5,7 @@
 
 #include "os/linux/machine.h"
 #include "os/linux/mask.h"
+#include "os/lock.h"
 
 const int spp_linux_action_signals[SPP_LINUX_ACTIONS] = {SIGTRAP, SIGURG, SIGWINCH, SPP_LINUX_RESERVED};
 spp_linux_action spp_linux_actions[SPP_LINUX_ACTIONS];
@@ -57,7 +58,7 @@ static atomic_flag writing = ATOMIC_FLAG_INIT;
 
 uint64_t spp_linux_actions_lock(void) {
     uint64_t mask = spp_linux_mask_all();
-    while (atomic_flag_test_and_set_explicit(&writing, memory_order_acquire)) sched_yield();
+    while (atomic_flag_test_and_set_explicit(&writing, memory_order_acquire) && !spp_os_forked_unseen()) sched_yield();
     return mask;
 }
 

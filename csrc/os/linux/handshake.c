@@ -11,6 +11,7 @@
 #include "os/linux/linux.h"
 #include "os/linux/machine.h"
 #include "os/linux/mask.h"
+#include "os/lock.h"
 #include "os/memory.h"
 #include "os/threads.h"
 
@@ -75,7 +76,8 @@ SPP_COLD spp_linux_handshake *spp_linux_handshake_of(int32_t tid) {
     spp_linux_handshake *bucket = bucket_of(tid), *found = find_in(bucket, tid);
     if (found != NULL) return found;
     uint64_t old = spp_linux_mask_all();
-    while (atomic_flag_test_and_set_explicit(&making, memory_order_acquire)) (void)raw_call(SYS_getpid, 0, 0, 0, 0);
+    while (atomic_flag_test_and_set_explicit(&making, memory_order_acquire) && !spp_os_forked_unseen())
+        (void)raw_call(SYS_getpid, 0, 0, 0, 0);
     found = find_in(bucket, tid);
     for (uint32_t i = 0; i < SPP_HANDSHAKE_WAYS && found == NULL; i++) {
         int32_t has = atomic_load(&bucket[i].tid);
@@ -188,6 +190,9 @@ static bool settle_step(spp_linux_handshake *h, int i) {
     switch (atomic_load(&h->tick)) {
     case SPP_TICK_ABOUT: return change_tick(h, SPP_TICK_ABOUT, SPP_TICK_NONE);
     case SPP_TICK_SENDING:
+        /* A fork by the system call alone, in the instant in which the parent's sampler sent: the child has none, and no signal.
+         */
+        if (spp_os_forked_unseen()) return change_tick(h, SPP_TICK_SENDING, SPP_TICK_NONE);
         (void)raw_call(SYS_getpid, 0, 0, 0, 0); /* a pending signal is delivered when a system call returns */
         if (i % TRIES == 0 && !atomic_load_explicit(&spp_linux_confined, memory_order_relaxed)) sched_yield();
         return false;

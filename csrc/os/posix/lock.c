@@ -1,15 +1,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/hints.h"
 #include "os/clock.h"
 #include "os/lock.h"
-#include "os/memory.h"
 #include "os/posix/posix.h"
 
 #define LOADER_MOST_NS 100000000u
@@ -28,11 +24,10 @@ static fair lock = FAIR, work = FAIR;
 static pthread_mutex_t loader = PTHREAD_MUTEX_INITIALIZER;
 static bool loader_taken; /* by the fork under way */
 static void (*in_child)(void);
-static uint32_t *mark; /* 1. The kernel zeroes it in every child that gets a copy of the memory. NULL: not supported */
 
 static void after_fork_child(void) {
     pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
-    if (mark != NULL) *mark = 1;
+    spp_posix_mark_child();
     memset(&lock, 0, sizeof lock);
     memset(&work, 0, sizeof work);
     lock.mutex = work.mutex = loader = fresh;
@@ -41,7 +36,6 @@ static void after_fork_child(void) {
     if (in_child != NULL) in_child();
 }
 
-bool spp_os_forked_unseen(void) { return mark != NULL && *mark == 0; }
 void spp_os_fork_seen(void) { after_fork_child(); }
 
 /* In a child of a fork that we did not notice, a lock may be held by a thread that does not exist. */
@@ -94,21 +88,8 @@ static void after_fork(void) {
     if (loader_taken) spp_os_loader_end();
 }
 
-static void make_mark(void) {
-#ifdef MADV_WIPEONFORK
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    uint32_t *made = mark == NULL ? spp_os_pages(page) : NULL;
-    if (made == NULL) return;
-    *made = 1;
-    if (madvise(made, page, MADV_WIPEONFORK) == 0)
-        mark = made;
-    else
-        spp_os_pages_free(made, page);
-#endif
-}
-
 int spp_os_lock_init(void (*child)(void)) {
     in_child = child;
-    make_mark();
+    spp_posix_mark();
     return pthread_atfork(before_fork, after_fork, after_fork_child) == 0 ? 0 : -1;
 }

@@ -34,6 +34,10 @@ void *spp_posix_file_text(const char *path, size_t most, size_t *n);
 /* Handler. Whether this is the handler set by spp_os_term_catch. */
 bool spp_posix_term_is(uintptr_t handler);
 
+/* ---- mark.c, for spp_os_forked_unseen(). */
+void spp_posix_mark(void);
+void spp_posix_mark_child(void); /* in a child whose fork was seen by now */
+
 /* In a forked child: closes the descriptors by which it would keep the parent's file locks. */
 void spp_posix_files_child(void);
 
