@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/capture/capture.h"
@@ -214,8 +213,6 @@ static int attach(PyObject *module, PyObject *session) {
  * (PyUnstable_AtExit is no earlier than that dict.) */
 
 /* No GIL, no Python: the file is finished all the same. */
-static bool late_hooked;
-
 static void finish_late(void) {
     if (!spp_run_turn(SPP_RUN_ACTIVE, SPP_RUN_STOPPING)) return;
     spp_run_stop();
@@ -259,10 +256,10 @@ static void dict_dies(PyObject *capsule) {
 /* Once an interpreter. 0, or -1 with an exception. */
 static int hook_end(void) {
     PyObject *dict = home();
-    if (!late_hooked) late_hooked = atexit(finish_late) == 0;
+    spp_os_at_exit(finish_late);
     if (dict == NULL) return PyErr_NoMemory(), -1;
     if (PyDict_GetItemString(dict, END) != NULL) return 0;
-    PyObject *capsule = PyCapsule_New(&late_hooked, END, dict_dies);
+    PyObject *capsule = PyCapsule_New(&owner, END, dict_dies);
     int failed = capsule == NULL || PyDict_SetItemString(dict, END, capsule) != 0;
     Py_XDECREF(capsule);
     return failed ? -1 : 0;

@@ -20,6 +20,9 @@ void spp_os_beside_end(void);
 int spp_os_beside_wait(int status);
 /* Whether this process's end waits. */
 bool spp_os_beside_waits(void);
+/* `call` runs when the process leaves by exit() of C: after the program's own handlers, one of which may stop a profile, and
+ * before spp_os_beside_end(). (Windows: in turn with those handlers.) */
+void spp_os_at_exit(void (*call)(void));
 /* Reports with the end that an exception ended the program. */
 void spp_os_beside_failed(void);
 

@@ -1254,6 +1254,23 @@ def test_a_signal_of_the_programs_own_ends_a_call_whatever_ticks(run_python, tmp
     assert waited <= max(2, 0.02 * turns) and taken > 30
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="registers by a call of Linux's C libraries")
+def test_a_host_in_c_stops_the_profile_as_it_leaves(run_python, tmp_path):
+    """uWSGI's exit hook, say: a handler of exit() that was there before the profile began."""
+    ran = run_python("-c", """
+import ctypes, sys, threading, spprof
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+def leaves(_):
+    threading.current_thread().name = "late"
+    profile = spprof.stop()
+    print(profile.end["reason"], [thread.name for thread in profile.threads], flush=True)
+ctypes.CDLL(None).__cxa_atexit(leaves, None, None)
+spprof.start(output_path="out.spprof")
+ctypes.CDLL(None).exit(0)
+""")  # fmt: skip
+    assert ran.out == "stop ['late']\n"
+
+
 @pytest.mark.parametrize("programs", [2, pytest.param(20, marks=pytest.mark.stress)])
 def test_ticks_go_on_while_a_program_ends_that_cleared_its_exit_handlers(run_python, tmp_path, programs):
     """Threads that run C code without the GIL are ticked while the interpreter frees their states."""

@@ -49,7 +49,7 @@ void spp_writer_made(void);
 bool spp_writer_behind(void);
 /* Whether everything is written (or has failed). `rings`: ring the drain thread's bell when it is. */
 bool spp_writer_idle(bool rings);
-/* Who waits in turns of its own: how much longer. It begins anew with every write. */
+/* The patience of a thread that looks at the writer in turns; each write renews it. */
 typedef struct {
     uint64_t moved;
     spp_patience output, thread; /* for an output that takes nothing, for a thread that does not run */

@@ -79,17 +79,31 @@ int spp_os_beside_wait(int status) {
     return status == 0 && beside.owner == getpid() ? beside.verdict : status;
 }
 
+static void (*at_exit)(void);
+
+void spp_os_at_exit(void (*call)(void)) { at_exit = call; }
+
+__attribute__((destructor)) static void call_at_exit(void) {
+    void (*call)(void) = at_exit;
+    at_exit = NULL;
+    if (call != NULL) call();
+}
+
 /* At exit(), after Python is finalized. */
 #ifdef __GLIBC__
 static void finish_at_exit(int status, void *unused) {
     (void)unused;
+    call_at_exit();
     int end = spp_os_beside_wait(status);
     if (end == status) return;
     fflush(NULL);
     _exit(end);
 }
 #else
-static void finish_at_exit(void) { spp_os_beside_end(); } /* the exit status is unknown here */
+static void finish_at_exit(void) { /* the exit status is unknown here */
+    call_at_exit();
+    spp_os_beside_end();
+}
 #endif
 
 bool spp_os_beside_take(int fd) {

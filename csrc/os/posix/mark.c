@@ -1,4 +1,4 @@
-/* A word that the kernel zeroes in every child that gets a copy of the memory, whoever forked it. */
+/* A word that the kernel zeroes in each child with a copy of the memory, however it was forked. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

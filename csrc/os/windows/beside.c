@@ -1,6 +1,13 @@
 /* No process waits for a supervisor here: the program is its child. */
 #include "os/beside.h"
 
+#include <stdlib.h>
+
+void spp_os_at_exit(void (*call)(void)) {
+    static bool known;
+    if (!known) known = atexit(call) == 0;
+}
+
 bool spp_os_beside_take(int fd) { return (void)fd, false; }
 bool spp_os_beside_claim(int fd) { return (void)fd, true; }
 void spp_os_beside_end(void) {}
