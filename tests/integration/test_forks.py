@@ -177,9 +177,15 @@ while thread.is_alive() and len(os.listdir("/proc/self/task")) < 3: pass  # the 
 @linux
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="forks by the number of the system call")
 @pytest.mark.skipif(switch("SPPROF_SANITIZED"), reason="a child has the locks of AddressSanitizer's own allocator")
+@pytest.mark.skipif(
+    not getattr(sys, "_is_gil_enabled", lambda: True)(),
+    reason="a child has the locks of types and dicts that its parent's other threads use",
+)
 def test_a_child_that_nobody_saw_waits_for_no_thread_of_its_parents(run_python):
+    """No thread may ask for the GIL as the child is made: the child would wait for it to take the GIL, profiled or not."""
     ran = run_python("-W", "ignore", "-c", BEGINS + """
-import ctypes, json, signal
+import ctypes, json, signal, sys
+sys.setswitchinterval(1000)
 fork, codes = ctypes.PyDLL(None).syscall, []
 while thread.is_alive():
     pid = fork(57)
