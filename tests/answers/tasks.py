@@ -60,7 +60,7 @@ TASKS = [
     Task("multiprocessing.Pool", f"{ALL} pool.py", r"checksum \(pool", peer=f"{PY_SPY} -s -- python pool.py", peer_then=SHOWN),
     Task("a pool of spawned processes", f"{ALL} spawned.py", r"checksum \(pool",
         peer=f"{PY_SPY} -s -- python spawned.py", peer_then=SHOWN),
-    Task("that children used the processor", "spprof run starts_another.py", r"used \d.* s of CPU time: --subprocesses",
+    Task("that children used the processor", "spprof run starts_another.py", r"used \d.* s of CPU time .*--subprocesses",
         peer="pyinstrument starts_another.py", peer_says="pool.py"),
     # As one types it.
     Task("a command of the PATH", "spprof run shop-words", r"normalized \(words", peer=f"{PY_SPY} -- shop-words",
