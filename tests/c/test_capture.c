@@ -60,7 +60,9 @@ static void tick_at(spp_tick kind, uint64_t cpu) {
     memset(&subject, 0, sizeof subject);
     memset(&context, 0, sizeof context);
     subject.cpu_ns = cpu;
-    if (thread->clock->weight == SPP_WEIGHT_PERIOD && thread->clock->kernel)
+    if (thread->clock->weight == SPP_WEIGHT_INSTANTS)
+        context.looked_cpu = cpu;
+    else if (thread->clock->weight == SPP_WEIGHT_PERIOD && thread->clock->kernel)
         thread->watch.cpu_start = spp_os_own_cpu_ns() - subject.cpu_ns;
     else
         context.subject = &subject;
@@ -134,8 +136,7 @@ static void found_late(void) {
 
 /* Where the sampler looks more rarely, each stands for as much more. */
 static void rare_looks(void) {
-    spp_os_subject subject = {.cpu_ns = 2 * INTERVAL};
-    spp_os_context context = {.subject = &subject, .instant_ns = 4 * INTERVAL};
+    spp_os_context context = {.looked_cpu = 2 * INTERVAL, .instant_ns = 4 * INTERVAL};
     begin(&signal_);
     spp_capture_tick(thread, SPP_TICK_CPU, &context);
     CHECK(thread->tick.given_ns >= 4 * INTERVAL && thread->tick.given_ns < 5 * INTERVAL);
@@ -162,6 +163,17 @@ static void begins_again(const spp_clock *clock, uint64_t between) {
     CHECK(is_about(weighed(200 + between, 400 + between), 200));
     CHECK(is_about(weighed(400 + between, 600 + between), 200));
     CHECK_EQUAL(thread->tick.losses[SPP_LOSS_overrun], 0);
+}
+
+/* A tick of a look from before its clock began, as one that was put off: the clock says what it said then. */
+static void looked_before(void) {
+    begin(&signal_);
+    (void)weighed(0, 200);
+    spp_threads_begin(thread, 300 * INTERVAL);
+    tick(SPP_TICK_CPU, 290);
+    CHECK_EQUAL(thread->tick.spread_cpu, 300 * INTERVAL);
+    CHECK(is_about(thread->tick.given_ns, 301));
+    CHECK_EQUAL(all_lost(), 0);
 }
 
 /* Nobody looked for long: that time goes to the sample that ends the gap, and those after weigh what they did before. */
@@ -334,6 +346,7 @@ int main(void) {
         begins_again(&suspend, between[i]);
         if (between[i] >= 20) gap(between[i]);
     }
+    looked_before();
     ends();
     refused();
     child();

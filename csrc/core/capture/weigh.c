@@ -152,17 +152,6 @@ int64_t spp_weigh_open(const spp_thread *t, uint64_t cpu, bool exact) {
     return cpu - t->tick.begun_cpu < LIFE_LEAST * each ? 0 : (int64_t)(cpu - t->tick.given_ns);
 }
 
-/* Handler. The sampler makes up for owed ticks; sets the shortest period that this thread can bear. */
-static void keep_pace(spp_thread *t, uint64_t cpu) {
-    count_missed(t, cpu);
-    if (t->tick.until_sync-- != 0) return;
-    uint64_t least = least_period(t);
-    t->tick.until_sync = 15;
-    t->tick.group_cpu = cpu;
-    t->tick.period_ns = least > spp_cap.interval_ns ? least : spp_cap.interval_ns;
-    spp_os_trigger_period(&t->trigger, t->tick.period_ns);
-}
-
 /* Looks of the remainder timer, 4 ms of CPU time each, after which time that no system call explains (our own signals, page
  * faults, interrupts) goes to what runs: four times as many as it last took to meet a system call. */
 #define PATIENCE_MAX 64u
@@ -184,9 +173,36 @@ static inline uint64_t cpu_clock(const spp_os_context *context) {
     return spp_rare(context->subject != NULL) ? context->subject->cpu_ns : spp_os_own_cpu_ns();
 }
 
+/* Handler. The same for the clock `signal`. A look has just read it, and reading it here would take longer than all else of a
+ * tick. What the thread ran since falls to its next sample. */
+static inline uint64_t cpu_at_look(const spp_thread_tick *tick, const spp_os_context *context) {
+    uint64_t least = atomic_load_explicit(&tick->spread_cpu, memory_order_relaxed);
+    if (spp_rare(context->looked_cpu == 0)) return cpu_clock(context);
+    return context->looked_cpu > least ? context->looked_cpu : least; /* the clock may have begun after that look */
+}
+
+/* Handler. The sampler makes up for owed ticks; sets the shortest period that this thread can bear. */
+static void keep_pace(spp_thread *t, const spp_os_context *context, uint64_t cpu) {
+    count_missed(t, cpu);
+    if (t->tick.until_sync-- != 0) return;
+    uint64_t least = least_period(t);
+    t->tick.until_sync = 15;
+    t->tick.group_cpu = cpu_clock(context);
+    t->tick.period_ns = least > spp_cap.interval_ns ? least : spp_cap.interval_ns;
+    spp_os_trigger_period(&t->trigger, t->tick.period_ns);
+}
+
 bool spp_weigh(spp_thread *t, spp_tick kind, const spp_os_context *context, uint64_t now, uint64_t *weight, uint64_t *new_given) {
     if (t->clock->weight == SPP_WEIGHT_PERIOD && kind == SPP_TICK_CPU) {
         weigh_perf(t, now, weight, new_given);
+        return true;
+    }
+    if (t->clock->weight == SPP_WEIGHT_INSTANTS) {
+        uint64_t instant = context->instant_ns > spp_cap.interval_ns ? context->instant_ns : spp_cap.interval_ns;
+        uint64_t cpu = cpu_at_look(&t->tick, context);
+        *weight = spread_weight(t, cpu, instant, 1 + context->more);
+        *new_given = t->tick.given_ns + *weight;
+        keep_pace(t, context, cpu);
         return true;
     }
     if (kind == SPP_TICK_REMAINDER && !look(t, context->at_syscall)) return false;
@@ -194,13 +210,6 @@ bool spp_weigh(spp_thread *t, spp_tick kind, const spp_os_context *context, uint
     *new_given = cpu > t->tick.given_ns ? cpu : t->tick.given_ns;
     *weight = *new_given - t->tick.given_ns;
     if (kind == SPP_TICK_REMAINDER) return *weight >= spp_cap.interval_ns / 2;
-    if (t->clock->weight == SPP_WEIGHT_INSTANTS) {
-        uint64_t instant = context->instant_ns > spp_cap.interval_ns ? context->instant_ns : spp_cap.interval_ns;
-        *weight = spread_weight(t, cpu, instant, 1 + context->more);
-        *new_given = t->tick.given_ns + *weight;
-        keep_pace(t, cpu);
-        return true;
-    }
     uint64_t due = (cpu - t->watch.cpu_start) / spp_cap.interval_ns,
              handled = atomic_load_explicit(&t->tick.ticks, memory_order_relaxed);
     /* Looks of a sampler fall anywhere in their intervals: one of them may be a whole interval after the last without any lost.

@@ -308,7 +308,7 @@ static void look_at_target(spp_linux_target *t, spp_linux_look *l) {
     t->woken_seen = woken;
     bool all = ran + READ_NS >= now - t->looked_ns && t->slept_ns == 0; /* it ran since the previous look, and is running */
     t->looked_ns = now;
-    t->look_cpu = cpu;
+    atomic_store_explicit(&t->look_cpu, cpu, memory_order_relaxed);
     if (ran != 0) t->moved_ns = now;
     l->outside += now - t->moved_ns < LATELY_NS && is_outside(t);
     uint64_t slept_ns = t->slept_ns;

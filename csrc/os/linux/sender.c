@@ -115,7 +115,7 @@ static bool start_tick_timer(spp_linux_handshake *h, uint64_t ns) {
     return goes_on;
 }
 
-/* Handler, or at the end of a call. Adds the instants that a sample counts for besides its own. */
+/* Handler, or at the end of a call. Adds what the samplers know of the instant, and those that the sample counts for besides. */
 static void add_instants(spp_linux_target *t, bool in_call, spp_linux_instant *of) {
     uint32_t others = atomic_exchange_explicit(&t->more, 0, memory_order_relaxed);
     if (in_call || others > AGAIN_MOST)
@@ -124,6 +124,7 @@ static void add_instants(spp_linux_target *t, bool in_call, spp_linux_instant *o
         of->again = others;
     if (in_call) of->more += atomic_exchange_explicit(&t->waking, 0, memory_order_relaxed);
     of->coarse = atomic_load_explicit(&t->late, memory_order_relaxed);
+    of->looked_cpu = atomic_load_explicit(&t->look_cpu, memory_order_relaxed);
 }
 
 /* spp_linux_ticks.join */
@@ -262,7 +263,7 @@ void *spp_linux_sender_arm(int32_t tid, int by, uint64_t period_ns, void *cookie
     }
     t->shakes = shakes; /* never NULL again: a late handler of the target's last use may read it */
     t->sent_cpu = cpu;
-    t->look_cpu = cpu;
+    atomic_store(&t->look_cpu, cpu);
     t->asked_cpu = UINT64_MAX;
     t->wary = older;
     t->looked_ns = spp_os_now_ns();

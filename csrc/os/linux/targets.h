@@ -39,10 +39,11 @@ typedef struct spp_linux_target {
     _Atomic uint32_t more;       /* instants at which the thread ran while an earlier signal was still under way */
     _Atomic uint32_t waking;     /* instants at which it was being woken: the next sample of a call counts for them too */
     _Atomic uint64_t period_ns;
+    _Atomic uint64_t look_cpu; /* the thread's CPU clock, as the last look read it */
 
     /* the samplers, under the lock */
     struct spp_linux_target *next, **link; /* the pointer to this one; NULL: not in the list */
-    uint64_t looked_ns, look_cpu, moved_ns, sent_cpu;
+    uint64_t looked_ns, moved_ns, sent_cpu;
     bool wary;          /* the thread is older than the run, and was not seen running yet */
     uint64_t asked_cpu; /* its CPU time at the last sleep of which the kernel was asked for the call */
     uint64_t slept_ns;  /* when it was looked at, if it was asleep; else 0 */

@@ -34,7 +34,7 @@ static inline bool has_stack(const ucontext_t *uc) {
 }
 
 /* The instant of a tick of another clock. */
-static const spp_linux_instant any = {0, 0, false, 0};
+static const spp_linux_instant any = {0};
 
 /* Handler. Passes a tick to the core, if `value` has a cookie. */
 static SPP_HOT __attribute__((noinline)) void pass_tick(uintptr_t value, void *uc, bool trapped, const spp_linux_instant *of) {
@@ -49,6 +49,7 @@ static SPP_HOT __attribute__((noinline)) void pass_tick(uintptr_t value, void *u
                                   .coarse = of->coarse,
                                   .called = of->called,
                                   .instant_ns = spp_linux_samplers_stretched_ns(),
+                                  .looked_cpu = of->looked_cpu,
                                   .machine = uc};
         read_context(uc, &context);
         context.at_syscall = kind == SPP_TICK_REMAINDER && spp_linux_at_call(uc);
@@ -116,7 +117,7 @@ static bool is_tick(const siginfo_t *info) {
 }
 
 static void deliver_sent(const siginfo_t *info, void *uc) {
-    spp_linux_instant of = {0, 0, false, 0};
+    spp_linux_instant of = {0};
     int saved = errno; /* its timer may be gone */
     uintptr_t value = spp_linux_sent(info, uc, &of);
     errno = saved;
