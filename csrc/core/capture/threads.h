@@ -35,7 +35,7 @@ typedef struct {
     uint64_t period_ns;        /* what the trigger is set to */
     spp_queue queue;
     uint64_t ahead_ns; /* perf: how far given_ns ran ahead of the CPU clock; taken off the next weights */
-    /* signal: the CPU clock at the last tick; recently, the CPU time that passed and the time that
+    /* signal: the CPU clock at the look of the last tick; recently, the CPU time that passed and the time that
      * ticks represented */
     _Atomic uint64_t spread_cpu;
     uint64_t spread_ran, spread_time;

@@ -113,9 +113,9 @@ static double worth(const spp_thread_tick *t) {
     return (double)(t->spread_ran + believed) / (double)(t->spread_time + believed);
 }
 
-static uint64_t spread_weight(spp_thread *t, uint64_t cpu, uint64_t instant, uint32_t ticks) {
+static uint64_t spread_weight(spp_thread *t, uint64_t cpu, uint64_t ran, uint64_t instant, uint32_t ticks) {
     spp_thread_tick *tick = &t->tick;
-    uint64_t interval = spp_cap.interval_ns, ran = cpu - atomic_load_explicit(&tick->spread_cpu, memory_order_relaxed);
+    uint64_t interval = spp_cap.interval_ns;
     uint64_t taken = atomic_load_explicit(&tick->taken, memory_order_relaxed) - tick->begun_taken;
     bool gap = ran > LONG_NS && (double)ran > LONG * worth(tick) * (double)instant;
     atomic_store_explicit(&tick->spread_cpu, cpu, memory_order_relaxed);
@@ -175,10 +175,9 @@ static inline uint64_t cpu_clock(const spp_os_context *context) {
 
 /* Handler. The same for the clock `signal`. A look has just read it, and reading it here would take longer than all else of a
  * tick. What the thread ran since falls to its next sample. */
-static inline uint64_t cpu_at_look(const spp_thread_tick *tick, const spp_os_context *context) {
-    uint64_t least = atomic_load_explicit(&tick->spread_cpu, memory_order_relaxed);
-    if (spp_rare(context->looked_cpu == 0)) return cpu_clock(context);
-    return context->looked_cpu > least ? context->looked_cpu : least; /* the clock may have begun after that look */
+static inline uint64_t cpu_at_look(const spp_os_context *context, uint64_t least) {
+    uint64_t cpu = spp_usual(context->looked_cpu != 0) ? context->looked_cpu : cpu_clock(context);
+    return cpu > least ? cpu : least; /* its clock here may have begun after that look */
 }
 
 /* Handler. The sampler makes up for owed ticks; sets the shortest period that this thread can bear. */
@@ -197,10 +196,10 @@ bool spp_weigh(spp_thread *t, spp_tick kind, const spp_os_context *context, uint
         weigh_perf(t, now, weight, new_given);
         return true;
     }
-    if (t->clock->weight == SPP_WEIGHT_INSTANTS) {
+    if (t->clock->weight == SPP_WEIGHT_INSTANTS && kind == SPP_TICK_CPU) {
         uint64_t instant = context->instant_ns > spp_cap.interval_ns ? context->instant_ns : spp_cap.interval_ns;
-        uint64_t cpu = cpu_at_look(&t->tick, context);
-        *weight = spread_weight(t, cpu, instant, 1 + context->more);
+        uint64_t last = atomic_load_explicit(&t->tick.spread_cpu, memory_order_relaxed), cpu = cpu_at_look(context, last);
+        *weight = spread_weight(t, cpu, cpu - last, instant, 1 + context->more);
         *new_given = t->tick.given_ns + *weight;
         keep_pace(t, context, cpu);
         return true;

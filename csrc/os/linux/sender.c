@@ -115,6 +115,16 @@ static bool start_tick_timer(spp_linux_handshake *h, uint64_t ns) {
     return goes_on;
 }
 
+/* Handler, or at the end of a call. What the last look read of the calling thread's CPU clock; 0 if the target is another
+ * thread's by now: a pause and a resume may have come since this tick was found to be the thread's own. Armed again, a target
+ * has another `use`, then another clock, and its cookie last. */
+static uint64_t looked_cpu(const spp_linux_target *t) {
+    uint32_t use = atomic_load(&t->use);
+    if (atomic_load(&t->cookie) == 0 || t->tid != spp_linux_own_tid()) return 0;
+    uint64_t cpu = atomic_load(&t->look_cpu);
+    return atomic_load(&t->use) == use ? cpu : 0;
+}
+
 /* Handler, or at the end of a call. Adds what the samplers know of the instant, and those that the sample counts for besides. */
 static void add_instants(spp_linux_target *t, bool in_call, spp_linux_instant *of) {
     uint32_t others = atomic_exchange_explicit(&t->more, 0, memory_order_relaxed);
@@ -124,7 +134,7 @@ static void add_instants(spp_linux_target *t, bool in_call, spp_linux_instant *o
         of->again = others;
     if (in_call) of->more += atomic_exchange_explicit(&t->waking, 0, memory_order_relaxed);
     of->coarse = atomic_load_explicit(&t->late, memory_order_relaxed);
-    of->looked_cpu = atomic_load_explicit(&t->look_cpu, memory_order_relaxed);
+    of->looked_cpu = looked_cpu(t);
 }
 
 /* spp_linux_ticks.join */
