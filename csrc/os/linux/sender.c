@@ -214,7 +214,9 @@ SPP_HOT uintptr_t spp_linux_sent(const siginfo_t *info, const ucontext_t *uc, sp
     if (spp_rare(!speaks)) t = target_without_value(info);
     if (spp_rare(t == NULL)) return 0;
     uintptr_t value = (uintptr_t)info->si_value.sival_ptr, cookie = atomic_load(&t->cookie);
-    if ((speaks && value % SPP_LINUX_TARGET_ALIGN != atomic_load(&t->use)) || t->tid != spp_os_tid() || cookie == 0) return 0;
+    if ((speaks && value % SPP_LINUX_TARGET_ALIGN != atomic_load(&t->use)) || cookie == 0) return 0;
+    /* The kernel is asked only on threads that the C library did not make. */
+    if (t->tid != spp_linux_own_tid() && t->tid != spp_os_tid()) return 0;
     if (timed ? atomic_load(&t->shakes->tick) != SPP_TICK_TIMED : !signal_under_way(t->shakes)) return 0;
     t->shakes->in_vain = false;
     bool in_call = spp_rare(spp_linux_interrupted_call(uc)) && is_unseen_call(t, uc);
