@@ -22,6 +22,7 @@ IMPLICIT["_after_at_fork_child_reinit_locks"] = "fork"
 ANYWHERE = {"__del__", "_remove", "remove", "_removed", "_on_completion", "_discard"}
 UNREADABLE = "<unreadable>"
 NO_PYTHON = "[no Python frames]"
+MOST_FILES = 20000  # whose texts are kept
 
 
 class Oracle:
@@ -39,6 +40,8 @@ class Oracle:
     def _file(self, file):
         """(lines of the text, name -> lines of its code) of a file; (None, None) if its text is missing."""
         if file not in self.files:
+            if len(self.files) == MOST_FILES:
+                self.files.clear()
             text = self.case.source(file) if hasattr(self.case, "source") else None
             try:
                 if text is None:
@@ -46,9 +49,7 @@ class Oracle:
                 self.files[file] = (text.split("\n"), lines_of(compile(text, file, "exec", dont_inherit=True)))
             except (OSError, UnicodeDecodeError):
                 self.files[file] = (None, None)
-            if len(self.files) > 20000:
-                self.files.clear()
-        return self.files.get(file, (None, None))
+        return self.files[file]
 
     def wrong(self, frames, main):
         """What is impossible in a stack (root first), or None."""
