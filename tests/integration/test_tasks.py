@@ -42,6 +42,17 @@ def test_a_sample_has_the_name_of_its_task(run_python, tmp_path, mode):
         found |= named(ran.profile, truth)
 
 
+@pytest.mark.parametrize("mode", ["cpu", "wall"])
+def test_a_sample_has_its_task_while_other_loops_step(run_python, tmp_path, mode):
+    found, truth = set(), {"computes": "worker", "worker": "worker", "hops": "hop"}
+    for seconds in until_seen(found, {"worker", "hop"}, seconds=1):
+        ran = run_python(TARGETS / "tasks_of_many_loops.py", "out.spprof", mode, seconds)
+        for sample in ran.profile:
+            named = {truth[frame.name] for frame in sample.frames if frame.name in truth}
+            assert named in (set(), {sample.task}), f"impossible: {sample}"
+            found |= named
+
+
 def test_a_task_that_steps_while_it_is_asked_is_no_unknown_one(run_python, tmp_path):
     runs = 20 if getattr(sys, "_is_gil_enabled", lambda: True)() else 500  # one of 150 did
     assert run_python(TARGETS / "tasks_that_step.py", runs).json["refused"] == 0

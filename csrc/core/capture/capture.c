@@ -35,13 +35,15 @@ static uint32_t common_root(const spp_thread *t, uint32_t depth) {
     return n;
 }
 
-/* Handler. Writes the record; false if the queue is full. */
-static bool push(spp_thread *t, const spp_walk *w, uint64_t now, uint64_t weight, uint32_t flags) {
+/* Handler. Writes the record. Or says why not: the queue is full; or another thread has the table of running tasks in pieces, and
+ * nobody knows the task. */
+static enum spp_loss push(spp_thread *t, const spp_walk *w, uint64_t now, uint64_t weight, uint32_t flags) {
     uint32_t depth = w->depth;
     uint64_t label = spp_rare(atomic_load_explicit(&spp_labels.used, memory_order_relaxed)) ? spp_label_own(w->tstate) : 0;
     spp_task task;
     task.bytes = 0;
-    if (spp_rare(atomic_load_explicit(&spp_task_type, memory_order_acquire) != 0)) spp_task_own(w->tstate, &task);
+    if (spp_rare(atomic_load_explicit(&spp_task_type, memory_order_acquire) != 0) && !spp_task_own(w->tstate, &task))
+        return SPP_LOSS_task_changed;
     spp_trace_ids span;
     bool in_span = false;
     if (spp_rare(atomic_load_explicit(&spp_span_variable, memory_order_acquire) != 0)) {
@@ -57,7 +59,7 @@ static bool push(spp_thread *t, const spp_walk *w, uint64_t now, uint64_t weight
                                .task = spp_record_task_words(task.bytes),
                                .span = in_span ? SPP_SPAN_WORDS : 0};
     uint32_t words = spp_record_words(&record);
-    if (!spp_queue_fits(&t->tick.queue, words)) return false;
+    if (!spp_queue_fits(&t->tick.queue, words)) return SPP_LOSS_queue_full;
     spp_record_put(&t->tick.queue, &record, label, &task, &span, t->tick.now);
     spp_queue_publish(&t->tick.queue, words);
     spp_threads_mark(t);
@@ -65,7 +67,7 @@ static bool push(spp_thread *t, const spp_walk *w, uint64_t now, uint64_t weight
     t->tick.now = t->tick.prev;
     t->tick.prev = swap;
     t->tick.prev_depth = depth;
-    return true;
+    return SPP_LOSS_NONE;
 }
 
 void spp_capture_stack(spp_thread *t, const spp_os_context *context, spp_walk *walk) {
@@ -118,7 +120,8 @@ static inline __attribute__((always_inline)) enum spp_loss sample(spp_thread *t,
                              : spp_frames_own(&walk);
     if (spp_rare(loss != SPP_LOSS_NONE)) return loss;
     if (spp_rare(spp_cap.holds_gil != NULL) && spp_cap.holds_gil(walk.tstate)) flags |= SPP_SAMPLE_GIL;
-    if (!push(t, &walk, now, weight, flags)) return SPP_LOSS_queue_full;
+    loss = push(t, &walk, now, weight, flags);
+    if (spp_rare(loss != SPP_LOSS_NONE)) return loss;
     if (spp_rare(walk.flags != 0)) {
         if (walk.flags & SPP_SAMPLE_TRUNCATED) SPP_BUMP(t->tick.counters[SPP_COUNTER_truncated], 1);
         if (walk.flags & SPP_SAMPLE_UNPAIRED) SPP_BUMP(t->tick.counters[SPP_COUNTER_unpaired], 1);
@@ -136,7 +139,7 @@ static inline __attribute__((always_inline)) enum spp_loss sample(spp_thread *t,
 static SPP_COLD enum spp_loss sample_unknown(spp_thread *t, uint64_t now, uint64_t weight, uint32_t flags) {
     spp_walk walk = {.depth = 1};
     t->tick.now[0] = SPP_UNKNOWN_STACK;
-    return push(t, &walk, now, weight, flags) ? SPP_LOSS_NONE : SPP_LOSS_queue_full;
+    return push(t, &walk, now, weight, flags);
 }
 
 /* Handler. A new Python thread shows in the interpreter's count at once; the watch is woken to arm it. */

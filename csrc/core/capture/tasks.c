@@ -103,9 +103,9 @@ static bool name_running(spp_reader *r, uintptr_t tstate, spp_task *task) {
     return known;
 }
 
-void spp_task_own(uintptr_t tstate, spp_task *task) {
+bool spp_task_own(uintptr_t tstate, spp_task *task) {
     spp_reader r = {.own = true};
-    (void)name_running(&r, tstate, task); /* it has no other chance */
+    return name_running(&r, tstate, task);
 }
 
 bool spp_task_other(uintptr_t tstate, spp_task *task) {

@@ -36,8 +36,8 @@ extern spp_task_rules spp_task_rule;
 extern _Atomic uintptr_t spp_task_type;
 
 /* The name of the task that a thread runs. `own`: in a handler, for its own thread. `other`: on any thread but not in a handler,
- * for a thread that does not run; false: it cannot be known now. */
-void spp_task_own(uintptr_t tstate, spp_task *task);
+ * for a thread that does not run. False: it cannot be known now. */
+bool spp_task_own(uintptr_t tstate, spp_task *task);
 bool spp_task_other(uintptr_t tstate, spp_task *task);
 
 /* Whether a task's structure is another than spprof knows: no sample has a task, and the tick stats say so. */

@@ -100,7 +100,8 @@ static int walk_held(spp_thread *t, spp_walk *walk, enum spp_loss *loss, uint64_
     spp_capture_stack(t, &context, walk);
     *loss = scratch == NULL ? spp_frames_own(walk) : spp_frames_native_own(scratch, walk, &context, spp_cap.native);
     *label = atomic_load_explicit(&spp_labels.used, memory_order_relaxed) ? spp_label_own(walk->tstate) : 0;
-    if (atomic_load_explicit(&spp_task_type, memory_order_acquire) != 0) spp_task_own(walk->tstate, task);
+    bool known = atomic_load_explicit(&spp_task_type, memory_order_acquire) == 0 || spp_task_own(walk->tstate, task);
+    if (*loss == SPP_LOSS_NONE && !known) *loss = SPP_LOSS_task_changed;
     if (atomic_load_explicit(&spp_span_variable, memory_order_acquire) != 0) spp_span_own(walk->tstate, span);
     keep_leaves(t, walk);
     spp_os_let_go(&t->trigger);
