@@ -52,7 +52,7 @@ extern const spp_counter_row spp_counter_rows[SPP_COUNTERS_N];
     X(before_found, "the thread had not been found yet, or ended before its next tick")                \
     X(in_hook, "a sample of another kind was just being taken")                                        \
     X(moved, "threads came or went while an off-CPU thread was looked up")                             \
-    X(task_changed, "a task went on while it was read, or another thread had the table of tasks in pieces")
+    X(task_changed, "a task went on while it was read, or another thread was replacing the table of tasks")
 
 enum spp_loss {
 #define X(name, title) SPP_LOSS_##name,

@@ -22,6 +22,7 @@ typedef struct {
     uint32_t more;       /* clock `signal`: so many more instants found the thread in the same call */
     bool coarse;         /* clock `signal`: the instant was drawn, but the scheduler chose the moment, so it is not random */
     uint64_t instant_ns; /* clock `signal`: the time one instant represents, if it is more than an interval */
+    uint64_t began_ns;   /* clock `signal`: the monotonic clock, as the handler began; 0: not read */
     uint64_t looked_cpu; /* clock `signal`: the thread's CPU clock, as the last look read it; 0: no look did */
     uintptr_t called;    /* the tick belongs to this function, from which the thread has just returned; 0: it was interrupted */
     const void *machine;

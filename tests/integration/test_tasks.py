@@ -48,9 +48,11 @@ def test_a_sample_has_its_task_while_other_loops_step(run_python, tmp_path, mode
     for seconds in until_seen(found, {"worker", "hop"}, seconds=1):
         ran = run_python(TARGETS / "tasks_of_many_loops.py", "out.spprof", mode, seconds)
         for sample in ran.profile:
-            named = {truth[frame.name] for frame in sample.frames if frame.name in truth}
-            assert named in (set(), {sample.task}), f"impossible: {sample}"
-            found |= named
+            names = {frame.name for frame in sample.frames}
+            named = {truth[name] for name in names & set(truth)}
+            # `tasks` calls them, too, to make their coroutines
+            assert "tasks" in names or named in (set(), {sample.task}), f"impossible: {sample}"
+            found |= {sample.task} & named
 
 
 def test_a_task_that_steps_while_it_is_asked_is_no_unknown_one(run_python, tmp_path):

@@ -35,7 +35,7 @@ static uint32_t common_root(const spp_thread *t, uint32_t depth) {
     return n;
 }
 
-/* Handler. Writes the record. Or says why not: the queue is full; or another thread has the table of running tasks in pieces, and
+/* Handler. Writes the record. Or says why not: the queue is full; or another thread replaces the table of running tasks, and
  * nobody knows the task. */
 static enum spp_loss push(spp_thread *t, const spp_walk *w, uint64_t now, uint64_t weight, uint32_t flags) {
     uint32_t depth = w->depth;
@@ -203,7 +203,7 @@ static __attribute__((noinline)) bool take_amount(spp_thread *t, spp_source_id s
 static SPP_HOT __attribute__((noinline)) void take(spp_thread *t, spp_tick kind, const spp_os_context *context) {
     uint64_t began = spp_os_cycles();
     if (!enter(t, SPP_SOURCE_TIME)) return;
-    uint64_t now = spp_os_now_ns(), weight, given;
+    uint64_t now = spp_usual(context->began_ns != 0) ? context->began_ns : spp_os_now_ns(), weight, given;
     bool counts = kind != SPP_TICK_REMAINDER;
     if (!spp_weigh(t, kind, context, now, &weight, &given)) goto out;
     if (counts) SPP_BUMP(t->tick.ticks, 1 + context->more);

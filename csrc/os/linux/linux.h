@@ -153,13 +153,13 @@ bool spp_linux_perf_used(void);
 
 /* ---- sender.c: the clock `signal` */
 
-/* A tick's instant: `more`, `coarse`, `called` and `looked_cpu` as in spp_os_context. `again`: so many more instants found the
- * thread here. */
+/* A tick's instant: `more`, `coarse`, `called`, `began_ns` and `looked_cpu` as in spp_os_context. `again`: so many more instants
+ * found the thread here. */
 typedef struct {
     uint32_t more, again;
     bool coarse;
     uintptr_t called;
-    uint64_t looked_cpu;
+    uint64_t began_ns, looked_cpu;
 } spp_linux_instant;
 /* Sets the function that takes the sample of a thread that has just left a call, on that thread, with all signals blocked. Call
  * before a thread is armed. */

@@ -224,7 +224,8 @@ SPP_HOT uintptr_t spp_linux_sent(const siginfo_t *info, const ucontext_t *uc, sp
         atomic_store_explicit(&t->unseen, true, memory_order_relaxed);
         atomic_fetch_add_explicit(&interrupted_calls, 1, memory_order_relaxed);
     }
-    if (!in_call && !(timed ? timer_is_sample(t->shakes) : signal_is_sample(t, uc, spp_os_now_ns()))) return 0;
+    of->began_ns = spp_os_now_ns();
+    if (!in_call && !(timed ? timer_is_sample(t->shakes) : signal_is_sample(t, uc, of->began_ns))) return 0;
     if (spp_rare(spp_linux_sleeps_in_call(uc))) { /* asleep in a call without a wrapper, or about to sleep */
         atomic_fetch_add_explicit(&t->declined, 1 + atomic_exchange(&t->more, 0), memory_order_relaxed);
         cookie = 0;

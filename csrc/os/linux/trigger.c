@@ -49,6 +49,7 @@ static SPP_HOT __attribute__((noinline)) void pass_tick(uintptr_t value, void *u
                                   .coarse = of->coarse,
                                   .called = of->called,
                                   .instant_ns = spp_linux_samplers_stretched_ns(),
+                                  .began_ns = of->began_ns,
                                   .looked_cpu = of->looked_cpu,
                                   .machine = uc};
         read_context(uc, &context);
