@@ -3,20 +3,21 @@
 import math
 from typing import Any, Dict, List
 
-from . import child
+from . import child, figures
 from .goals import Options, Row
 
 TARGET = child.TARGETS / "coverage.py"
 
 
-def within(held: int, of: int, level: float = 0.95) -> bool:
-    """Whether so few can be chance where `level` is true: the lower tail of the binomial is at least 0.001."""
+def within(held: int, of: int, level: float = 0.95) -> figures.Met:
+    """Whether so few can be chance where `level` is true, by the lower tail of the binomial: at least 0.05 of such runs have no
+    more. Below 0.001 they are not chance; in between it is open."""
     ways = math.lgamma(of + 1)
     tail = 0.0
     for k in range(held + 1):
         choose = ways - math.lgamma(k + 1) - math.lgamma(of - k + 1)
         tail += math.exp(choose + k * math.log(level) + (of - k) * math.log(1 - level))
-    return tail >= 0.001
+    return True if tail >= 0.05 else figures.OPEN if tail >= 0.001 else False
 
 
 def _row(goal: str, held: int, of: int, more: str, raw: Any = None, judged: bool = True) -> Row:

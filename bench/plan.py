@@ -24,15 +24,15 @@ def runs() -> List[Run]:
     """Short ones first, so that an end before the end leaves the most. Of what depends on the interpreter a short run on each."""
     found = [
         Run("tables", {}), Run("wall100", {}), Run("cpu100", {}),
-        Run("wrapped", {}), Run("crowd_start", {"rounds": 6}), Run("brief_threads", {"rounds": 1}),
+        Run("wrapped", {}), Run("crowd_start", {"rounds": 6}), Run("brief_threads", {}),
         Run("handler", {"rounds": 6, "seconds": 1.0}),
         Run("times", {"rounds": 6}), Run("lines", {"rounds": 6}), Run("imports", {"rounds": 7}), Run("exceptions", {"rounds": 6}),
-        Run("attach", {"rounds": 7}),
+        Run("attach", {"rounds": 6}),
         Run("cost10k", {"rounds": 7, "seconds": 4.0}),
         Run("handover", {"rounds": 7, **_SIGNAL}),
         Run("bytes", {}), Run("convert", {"rounds": 3}), Run("startup", {}),
         Run("native", {"rounds": 6, "seconds": 1.0}),
-        Run("slowdown", {"rounds": 7, "seconds": 3.0, "peers": True, **_SIGNAL}),
+        Run("slowdown", {"rounds": 6, "seconds": 2.0, "peers": True, **_SIGNAL}),
         Run("counts", {"rounds": 6, "seconds": 0.4}),
         Run("hot", {"rounds": 6}),
         Run("cost1k", {"rounds": 7}),

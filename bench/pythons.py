@@ -23,6 +23,9 @@ class Python(NamedTuple):
     def spprof(self, *arguments: str) -> List[str]:
         return [self.path, "-m", "spprof", *arguments]
 
+    def has(self, module: str) -> bool:
+        return subprocess.run([self.path, "-c", f"import {module}"], capture_output=True, cwd=TARGETS).returncode == 0
+
 
 def version_if_able(path: str) -> Optional[str]:
     done = subprocess.run([path, "-c", _CAN], capture_output=True, text=True, cwd=TARGETS)
