@@ -356,3 +356,39 @@ print(json.dumps([now[0] - began[0], now[1] - began[1], whole, reported, spprof.
     assert own >= 0.2e9
     for cpu_ns in (so_far, reported):
         assert program - 50_000_000 <= cpu_ns <= whole - own + 50_000_000  # it may be behind by what our threads use in 64 looks
+
+
+@pytest.mark.statistical("not by chance: it fails where samplers wait for processors of others at half of their looks")
+@pytest.mark.skipif(sys.platform != "linux", reason="the time that a thread is woken too late can be set on Linux alone")
+def test_a_sampler_that_is_woken_late_is_not_one_that_waited_for_a_processor(run_python, tmp_path):
+    """As on a virtual machine: each sampler is woken 200 us late. Its instants are random all the same, and are not put off."""
+    ran = run_python("-c", f"""
+import json, os, time, spprof
+from spprof.model import COARSE
+out, set_for = {str(tmp_path / "out.spprof")!r}, set()
+spprof.start(0.2, "cpu", out)
+def burn(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end: sum(range(1000))
+def set_slack():
+    for tid in os.listdir("/proc/self/task"):
+        try:
+            with open(f"/proc/{{tid}}/comm") as comm:
+                if comm.read().strip() != "spprof-signal": continue
+            with open(f"/proc/{{tid}}/timerslack_ns", "w") as slack: slack.write("200000")
+        except OSError: continue
+        set_for.add(tid)
+set_slack()
+def slow(): burn(1)
+slow()
+clock = spprof.stats()["clock"]
+spprof.stop()
+flags = [sample.flags & COARSE != 0 for sample in spprof.Profile.load(out).samples()
+         if "slow" in [frame.name for frame in sample.frames]]
+print(json.dumps([clock, len(set_for), len(flags), sum(flags)]))
+""")  # fmt: skip
+    clock, samplers, samples, coarse = ran.json
+    if clock != "signal" or samplers == 0:
+        pytest.skip("no clock `signal`, or only root may say how late a thread is woken")
+    assert samples >= 500
+    assert coarse < samples / 2

@@ -108,7 +108,7 @@ bool spp_linux_traced(void);
  * All 0: none is open. */
 typedef struct {
     int32_t tid;
-    int stat, sched, syscall;
+    int stat, sched, schedstat, syscall;
 } spp_linux_files;
 /* The processor of a thread that is running or runnable. SPP_LINUX_SLEEPS: it is neither; SPP_LINUX_UNKNOWN: no file says. */
 #define SPP_LINUX_SLEEPS (-1)
@@ -123,6 +123,9 @@ bool spp_linux_thread_waits_past(int32_t tid, spp_linux_files *f);
 /* When a thread last ran, by the clock of its processor's run queue (if it is running: when the kernel last counted), and its CPU
  * time so far. False: the kernel does not say (no CONFIG_SCHED_DEBUG). */
 bool spp_linux_thread_ran_until(int32_t tid, spp_linux_files *f, uint64_t *until_ns, uint64_t *cpu_ns);
+/* How long a thread that has run has waited for a processor in all. False: the kernel does not say (no CONFIG_SCHEDSTATS), or the
+ * caller has no table of descriptors of its own. */
+bool spp_linux_thread_waited(int32_t tid, spp_linux_files *f, uint64_t *waited_ns);
 
 /* ---- perf.c */
 

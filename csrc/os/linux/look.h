@@ -9,7 +9,7 @@
 #include "os/linux/linux.h"
 #include "os/linux/targets.h"
 
-/* A look that begins so late (virtual machines take 10 to 40 us) began at an instant that the scheduler chose. */
+/* A look that begins so late, because the sampler waited for a processor, began at an instant that the scheduler chose. */
 #define SPP_LINUX_LATE_NS 60000u
 /* While some thread is owed ticks, looks come sooner by one part in so many. */
 #define SPP_LINUX_HURRY 5
@@ -20,7 +20,7 @@ typedef struct {
     spp_linux_files *files; /* the sampler's own, in its descriptor table */
     uint64_t *random;       /* state of the random numbers, under the lock */
     uint64_t n;             /* number of looks before this one */
-    uint64_t late_ns;       /* how late the look began */
+    uint64_t late_ns;       /* how late the look began; if the sampler did not wait for a processor, less */
     uint64_t slept_ns;      /* since the previous look */
     bool hurried;           /* it came sooner, for threads that are owed ticks */
     bool mostly_late;       /* most looks are late */

@@ -30,11 +30,14 @@
 #define WAIT_LEAST_NS 1000000u
 #define WAIT_MOST_NS 1000000000u
 
+/* If a sampler is so late, a host's scheduler may have chosen the instant. */
+#define STOOD_NS 1000000u
+
 /* At short intervals SPP_LINUX_SAMPLERS samplers take turns if looks preempt threads, or if other programs keep the processors
  * busy. A single one would often wake before the others had run for as long as its last look took. Then it is not eligible
  * (EEVDF) and waits until one of them blocks or for the scheduler's tick, so a running thread has no look for 10 ms at a time.
  * Next to two busy processes on two processors one sampler made 0.6 of its looks, three made 0.93, six 0.98. */
-#define HELD_UP_NS 1000000u /* a look so late waited for the scheduler's tick */
+#define HELD_UP_NS 1000000u /* a sampler that waits so long for a processor waits for the scheduler's tick */
 #define TURNS_NS 200000000u /* samplers take turns for so long after one */
 #define REST_NS 1000000000u /* otherwise all but the first sleep, until they are woken */
 
@@ -42,8 +45,9 @@ typedef struct {
     spp_os_worker *worker;
     spp_os_bell bell; /* rung to stop it, since an interval may be a second */
     spp_linux_files files;
-    uint64_t own_ns;  /* its CPU clock just before it slept */
-    uint64_t cost_ns; /* CPU time of its last look */
+    uint64_t own_ns;    /* its CPU clock just before it slept */
+    uint64_t cost_ns;   /* CPU time of its last look */
+    uint64_t waited_ns; /* for a processor, in all, when that was last read */
     struct {
         uint32_t row, since; /* looks in a row that preempted a thread; looks since it asked for another processor */
         bool asked;          /* whether that helped is not known yet */
@@ -134,10 +138,11 @@ static uint64_t mean_gap(uint64_t step, uint64_t took, uint64_t cost) {
     return took + least < step ? step - took : least;
 }
 
-/* Lock held, after a look. Decides whether samplers take turns. True: they begin to, so the others must be woken. */
-static bool begin_turns(const spp_linux_look *l) {
+/* Lock held, after a look for which the sampler waited so long. Decides whether samplers take turns. True: they begin to, so the
+ * others must be woken. */
+static bool begin_turns(uint64_t waited) {
     bool before = looks.turns;
-    if (l->late_ns > HELD_UP_NS) looks.turns_until_ns = looks.ended_ns + TURNS_NS;
+    if (waited > HELD_UP_NS) looks.turns_until_ns = looks.ended_ns + TURNS_NS;
     looks.turns = samplers_n > 1 && (looks.took_one > OFTEN || looks.ended_ns < looks.turns_until_ns);
     return looks.turns && !before;
 }
@@ -181,6 +186,15 @@ static void take_look(spp_linux_look *l, uint64_t due, uint64_t now) {
     looks.n++;
 }
 
+/* Without the lock. How long the sampler waited for a processor, of the time that it is late: at most that. A virtual machine
+ * often wakes a thread 50 to 200 us after its time, by its own doing, whatever the sampled threads run: such a look is on time.
+ * The kernel is asked only if the sampler is late, so what it waited at earlier looks since then counts too. */
+static uint64_t waited_of(sampler *s, uint64_t late) {
+    uint64_t before = s->waited_ns;
+    if (late <= SPP_LINUX_LATE_NS || !spp_linux_thread_waited(spp_os_tid(), &s->files, &s->waited_ns)) return late;
+    return s->waited_ns - before < late ? s->waited_ns - before : late;
+}
+
 /* A sampler: draws an instant, sleeps, looks. */
 static void signal_sampler_body(void *arg) {
     sampler *s = arg;
@@ -197,18 +211,18 @@ static void signal_sampler_body(void *arg) {
         s->cost_ns = rests ? 0 : s->own_ns - before;
         atomic_fetch_add(&cpu_ns, s->own_ns - before);
         if (spp_os_bell_wait(&s->bell, due) || rests) continue;
-        uint64_t now = spp_os_now_ns();
+        uint64_t now = spp_os_now_ns(), late = now > due ? now - due : 0, waited = waited_of(s, late);
         spp_linux_look l = {.by = (uint32_t)(s - samplers),
                             .process = process,
                             .files = &s->files,
                             .random = &look_random,
-                            .late_ns = now > due ? now - due : 0,
+                            .late_ns = late > STOOD_NS ? late : waited,
                             .here = sched_getcpu(),
                             .own_ns = s->own_ns};
         spp_spin_lock_politely(&spp_linux_targets.lock);
         bool first = due > looks.ended_ns; /* else another sampler looked since, and this one is too late */
         if (first) take_look(&l, due, now);
-        bool wakes = first && begin_turns(&l);
+        bool wakes = first && begin_turns(waited);
         spp_spin_unlock(&spp_linux_targets.lock);
         if (wakes) wake_samplers(s);
         if (first && fast && !atomic_load_explicit(&spp_linux_confined, memory_order_relaxed)) avoid_threads(s, &l, now);

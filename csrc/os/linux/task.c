@@ -111,6 +111,7 @@ static spp_linux_files *files_for(spp_linux_files *f, int32_t tid) {
     if (f->tid == tid) return f;
     if (f->stat > 0) close(f->stat);
     if (f->sched > 0) close(f->sched);
+    if (f->schedstat > 0) close(f->schedstat);
     if (f->syscall > 0) close(f->syscall);
     *f = (spp_linux_files){.tid = tid};
     return f;
@@ -145,4 +146,12 @@ bool spp_linux_thread_ran_until(int32_t tid, spp_linux_files *f, uint64_t *until
     *until_ns = time_after(text, "\nse.exec_start");
     *cpu_ns = time_after(text, "\nse.sum_exec_runtime");
     return *until_ns != 0;
+}
+
+bool spp_linux_thread_waited(int32_t tid, spp_linux_files *f, uint64_t *waited_ns) {
+    char text[128], *rest; /* proc_pid_schedstat() in fs/proc/base.c: on a processor, waiting for one, turns; or all 0 */
+    if (!own_files || !read_kept(&files_for(f, tid)->schedstat, tid, "schedstat", text, sizeof text)) return false;
+    uint64_t ran_ns = strtoull(text, &rest, 10);
+    *waited_ns = strtoull(rest, NULL, 10);
+    return ran_ns != 0;
 }
